@@ -1,0 +1,85 @@
+package spec
+
+// Cluster is a set of interchangeable destinations with one policy. Its key is
+// gateway/clusters/{clusterId}; without destinations it is the policy of the
+// route of the same id, which lists its backends itself.
+type Cluster struct {
+	Meta
+	Destinations   map[DestinationID]Destination `json:"destinations,omitzero" doc:"instances by name"`
+	LoadBalancing  string                        `json:"loadBalancing,omitzero" enum:"roundRobin|random|leastRequest|powerOfTwo|hash|latency" default:"roundRobin" doc:"who is next"`
+	HashOn         HashOn                        `json:"hashOn,omitzero" default:"ip" doc:"what loadBalancing hash looks at: ip, path, header:NAME, cookie:NAME or query:NAME"`
+	Affinity       *Affinity                     `json:"affinity,omitzero" doc:"keep a client on one destination"`
+	Resilience     *Resilience                   `json:"resilience,omitzero" doc:"timeout and circuit breaker"`
+	Health         *Health                       `json:"health,omitzero" doc:"how bad destinations are found"`
+	AllowDegraded  *bool                         `json:"allowDegraded,omitzero" default:"true" doc:"use degraded destinations when none is healthy"`
+	PreferRegion   *bool                         `json:"preferRegion,omitzero" default:"true" doc:"use destinations of the node's own region first"`
+	PanicPercent   *int                          `json:"panicPercent,omitzero" range:"0..100" default:"50" doc:"with fewer healthy destinations than this, all are used; 0: never"`
+	SlowStart      Duration                      `json:"slowStart,omitzero" doc:"how long a new destination's share grows; 0s: at once"`
+	TLS            *TLS                          `json:"tls,omitzero" doc:"how https destinations are verified"`
+	HTTP2          string                        `json:"http2,omitzero" enum:"auto|on|off" default:"auto" doc:"auto: as TLS negotiates; on: always, also without TLS"`
+	MaxConnections int                           `json:"maxConnections,omitzero" range:"0..1000000" doc:"connections to each destination; 0: no bound"`
+}
+
+// Destination is one instance. Its bare form is the address alone.
+type Destination struct {
+	Address Address `json:"address" required:"true" bare:"true" doc:"scheme://host:port"`
+	Weight  *int    `json:"weight,omitzero" range:"0..1000000" default:"1" doc:"its share, relative to the others; 0: no requests"`
+	Region  string  `json:"region,omitzero" doc:"where it runs"`
+	Version string  `json:"version,omitzero" doc:"what it runs"`
+}
+
+// Affinity keeps a client on the destination it had.
+type Affinity struct {
+	Cookie HeaderName `json:"cookie" required:"true" doc:"name of the cookie that remembers it"`
+	TTL    Duration   `json:"ttl,omitzero" range:"1s.." doc:"how long; absent: until the browser closes"`
+}
+
+// Resilience is what protects the gateway from the cluster and the cluster
+// from the gateway.
+type Resilience struct {
+	Timeout        Duration        `json:"timeout,omitzero" range:"1ms.." doc:"from the end of the request to the head of the response"`
+	CircuitBreaker *CircuitBreaker `json:"circuitBreaker,omitzero" doc:"stop asking a cluster that fails"`
+}
+
+// CircuitBreaker opens when, within the sampling window, at least
+// minimumThroughput requests were answered and failureThreshold was reached.
+type CircuitBreaker struct {
+	FailureThreshold  float64  `json:"failureThreshold,omitzero" default:"10" doc:"1 or more: failures in the window; between 0 and 1: failures as a ratio"`
+	BreakDuration     Duration `json:"breakDuration,omitzero" range:"1ms.." default:"30s" doc:"how long it stays open"`
+	MinimumThroughput int      `json:"minimumThroughput,omitzero" range:"1..1000000" default:"20" doc:"requests in the window below which it never opens"`
+	Sampling          Duration `json:"sampling,omitzero" range:"10ms.." default:"10s" doc:"length of the window"`
+	HalfOpenRequests  int      `json:"halfOpenRequests,omitzero" range:"1..1000" default:"1" doc:"probes at the same time when it is half open"`
+	FailureStatus     []Status `json:"failureStatus,omitzero" default:"502, 503, 504" doc:"status codes that count as failures, beside connect errors and timeouts"`
+}
+
+// Health is how bad destinations are found.
+type Health struct {
+	Active  *ActiveHealth  `json:"active,omitzero" doc:"by asking them"`
+	Passive *PassiveHealth `json:"passive,omitzero" doc:"by what happens to requests"`
+}
+
+// ActiveHealth asks every destination at an interval.
+type ActiveHealth struct {
+	Path           Prefix   `json:"path" required:"true" doc:"path that answers 2xx when all is well"`
+	Interval       Duration `json:"interval,omitzero" range:"100ms..1h" default:"10s" doc:"time between two checks"`
+	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer"`
+	HealthyAfter   int      `json:"healthyAfter,omitzero" range:"1..100" default:"2" doc:"good answers in a row until it is used again"`
+	UnhealthyAfter int      `json:"unhealthyAfter,omitzero" range:"1..100" default:"3" doc:"bad answers in a row until it is not used"`
+	Probers        int      `json:"probers,omitzero" range:"1..100" default:"2" doc:"nodes that ask each destination"`
+}
+
+// PassiveHealth takes a destination out after failures.
+type PassiveHealth struct {
+	ConsecutiveFailures int      `json:"consecutiveFailures,omitzero" range:"1..1000" default:"5" doc:"failures in a row until it is taken out"`
+	EjectFor            Duration `json:"ejectFor,omitzero" range:"1ms.." default:"30s" doc:"for how long"`
+	MaxEjectedPercent   int      `json:"maxEjectedPercent,omitzero" range:"1..100" default:"50" doc:"never more of the cluster than this"`
+}
+
+// TLS is how the certificate of an https destination is verified.
+type TLS struct {
+	ServerName      Host   `json:"serverName,omitzero" doc:"name that must be in the certificate; default: the host of the address"`
+	CA              TLSRef `json:"ca,omitzero" doc:"authorities that are trusted: secret:NAME or certs:NAME; default: the system's"`
+	Cert            TLSRef `json:"cert,omitzero" doc:"certificate that the gateway shows: certs:NAME"`
+	Pins            []Pin  `json:"pins,omitzero" doc:"SHA-256 of the certificates that are accepted, in hex"`
+	AllowSelfSigned bool   `json:"allowSelfSigned,omitzero" doc:"accept a pinned certificate that no authority signed"`
+}

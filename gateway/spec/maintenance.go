@@ -1,0 +1,15 @@
+package spec
+
+// Maintenance turns requests away while work is done. Its key is
+// gateway/maintenance for the whole gateway, gateway/maintenance/{clusterId}
+// for one cluster. Its bare form is on, off, true or false.
+type Maintenance struct {
+	Meta
+	Enabled    bool      `json:"enabled" required:"true" bare:"true" doc:"whether it is on"`
+	Reason     string    `json:"reason,omitzero" doc:"told to the client"`
+	RetryAfter Duration  `json:"retryAfter,omitzero" range:"1s..168h" default:"30s" doc:"when the client should come back"`
+	Grace      *Duration `json:"grace,omitzero" range:"0s..24h" default:"30s" doc:"how long requests and connections in flight may go on"`
+	Until      Time      `json:"until,omitzero" doc:"when it ends by itself"`
+	Allow      []CIDR    `json:"allow,omitzero" doc:"clients that are let through"`
+	Body       string    `json:"body,omitzero" doc:"what the client sees instead of the usual answer"`
+}
