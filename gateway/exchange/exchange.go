@@ -1,0 +1,151 @@
+package exchange
+
+import (
+	"context"
+	"io"
+	"net/netip"
+	"time"
+)
+
+// Exchange is one request and its response. The zero value is ready for a
+// front to fill.
+type Exchange struct {
+	Request  Request
+	Response Response
+
+	// Started is when the front had the request's head.
+	Started time.Time
+	// CorrelationID is the one id of this request, the client's or ours.
+	CorrelationID string
+	// Route, Cluster and Destination name what served the request; empty until
+	// decided, and for answers that the gateway gives itself.
+	Route, Cluster, Destination string
+	// Attempts counts the destinations that were tried.
+	Attempts int
+	// Reason is the problem code when the gateway gave the answer itself or the
+	// response broke off, and empty otherwise.
+	Reason string
+
+	// Interim relays an informational response (1xx) to the client. A front
+	// that can't leaves it nil. It may be called from another goroutine while a
+	// handler waits for the head, never after the handler returned.
+	Interim func(status int, fields Fields)
+
+	ctx      context.Context
+	hooks    []Hook
+	finished bool
+}
+
+// Request is what the client sent, as the chain has changed it so far.
+type Request struct {
+	// Method as sent; methods are case-sensitive (RFC 9110 §9.1).
+	Method string
+	// Target is the raw request target in origin form: the path as sent, and
+	// the query with its question mark. What stands here when an upstream gets
+	// the Exchange is what the destination receives.
+	Target []byte
+	// Authority is the host and port that the client asked for.
+	Authority []byte
+	// Scheme is "http" or "https": the client's side of the front, or what a
+	// trusted proxy said of it.
+	Scheme string
+	// Fields hold no Host, Content-Length or Transfer-Encoding: the front
+	// takes them out and the upstream makes its own.
+	Fields Fields
+	// Body is nil when the request has none.
+	Body io.Reader
+	// ContentLength is -1 when a body's length is unknown.
+	ContentLength int64
+	// Trailers hold the announced names at first, and their values once Body
+	// has reached its end.
+	Trailers Fields
+	// Peer is the other end of the connection.
+	Peer netip.AddrPort
+	// Client is the address that the request is attributed to: the peer's, or
+	// what a trusted proxy said. The zero Addr is an unknown client.
+	Client netip.Addr
+}
+
+// Response is the answer. Its head is complete when a handler returns.
+type Response struct {
+	// Status 0 means that nobody is there to answer (the client left).
+	Status int
+	// Fields hold no Content-Length, Transfer-Encoding or hop-by-hop field.
+	Fields Fields
+	// Body is read by the front alone. An error other than io.EOF means that
+	// the response broke off, and the front must not let it look whole.
+	Body io.ReadCloser
+	// ContentLength is -1 when unknown. For HEAD and 304 it is what a GET
+	// would have had.
+	ContentLength int64
+	// Trailers are complete once Body has reached its end.
+	Trailers Fields
+}
+
+// Hook is told once that an exchange has ended. err is nil when the whole
+// response was handed to the client.
+type Hook interface {
+	Finished(x *Exchange, err error)
+}
+
+// HookFunc is a function as a Hook.
+type HookFunc func(x *Exchange, err error)
+
+// Finished calls f.
+func (f HookFunc) Finished(x *Exchange, err error) { f(x, err) }
+
+// Reset makes x new for a request whose life is ctx's, keeping its memory. Only
+// a front calls it.
+func (x *Exchange) Reset(ctx context.Context) {
+	fields, response, hooks := x.Request.Fields[:0], x.Response.Fields[:0], x.hooks[:0]
+	*x = Exchange{ctx: ctx, hooks: hooks}
+	x.Request.Fields, x.Response.Fields = fields, response
+}
+
+// Context ends when the client has gone or the exchange has finished.
+func (x *Exchange) Context() context.Context {
+	if x.ctx == nil {
+		return context.Background()
+	}
+	return x.ctx
+}
+
+// OnFinish adds a hook. Hooks run in the reverse of the order they were added.
+func (x *Exchange) OnFinish(h Hook) { x.hooks = append(x.hooks, h) }
+
+// Finish closes the response's body and runs the hooks. Only the front calls
+// it, after its last use of the response; a second call does nothing.
+func (x *Exchange) Finish(err error) {
+	if x.finished {
+		return
+	}
+	x.finished = true
+	if x.Response.Body != nil {
+		x.Response.Body.Close()
+	}
+	for i := len(x.hooks) - 1; i >= 0; i-- {
+		x.hooks[i].Finished(x, err)
+	}
+	clear(x.hooks)
+}
+
+// Handler answers an exchange: it fills Response and returns.
+type Handler interface{ Serve(x *Exchange) }
+
+// HandlerFunc is a function as a Handler.
+type HandlerFunc func(x *Exchange)
+
+// Serve calls f.
+func (f HandlerFunc) Serve(x *Exchange) { f(x) }
+
+// Middleware wraps a handler. What it does before calling next sees the
+// request, what it does after sees the response's head.
+type Middleware func(next Handler) Handler
+
+// Chain composes steps around last; the first step is the outermost.
+func Chain(last Handler, steps ...Middleware) Handler {
+	for i := len(steps) - 1; i >= 0; i-- {
+		last = steps[i](last)
+	}
+	return last
+}
