@@ -1,0 +1,118 @@
+package kv
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limits of a transaction.
+const (
+	MaxValueBytes = 256 << 10
+	MaxTxnBytes   = 4 << 20
+	MaxTxnOps     = 10_000
+)
+
+// Txn is a conditional change: if every compare holds, Then is done as a whole,
+// else Else is. Operations take effect in their order, and the last one on a key
+// wins; a key counts as written once.
+type Txn struct {
+	// ID is the request's id. It travels with the commit and orders nothing.
+	ID      string
+	Compare []Compare
+	Then    []Op
+	Else    []Op
+
+	By, Message string
+	At          time.Time
+}
+
+// Compare is one condition on one key. An absent key has the zero Rev, version
+// 0 and no value: it equals no value and is neither less nor greater than one.
+type Compare struct {
+	Key    Key
+	Target Target
+	Op     CompareOp
+
+	// Rev, Version or Value is the right-hand side, as Target says;
+	// TargetAbsent has none.
+	Rev     Rev
+	Version uint64
+	Value   []byte
+}
+
+// Target is what a Compare looks at.
+type Target int
+
+const (
+	TargetModRev Target = iota
+	TargetVersion
+	TargetValue
+	// TargetAbsent holds with Equal if the key is absent, with NotEqual if it
+	// is there.
+	TargetAbsent
+)
+
+// CompareOp is how a Compare compares: the entry's side stands on the left.
+type CompareOp int
+
+const (
+	Equal CompareOp = iota
+	NotEqual
+	Less
+	Greater
+)
+
+// Op is one change, made by Put, Delete or DeleteRange.
+type Op struct {
+	Kind   OpKind
+	Key    Key    // of a put or a delete
+	Prefix string // of a range delete, with the meaning of Under
+	Value  []byte // of a put
+}
+
+// OpKind says which change an Op is.
+type OpKind int
+
+const (
+	OpPut OpKind = iota
+	OpDelete
+	OpDeleteRange
+)
+
+// Put sets a key. It counts as a change even when the value is the same.
+func Put(key Key, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: value} }
+
+// Delete removes a key. Removing an absent one changes nothing.
+func Delete(key Key) Op { return Op{Kind: OpDelete, Key: key} }
+
+// DeleteRange removes every key that Under says prefix covers. An empty prefix
+// is refused.
+func DeleteRange(prefix string) Op { return Op{Kind: OpDeleteRange, Prefix: prefix} }
+
+// Result tells what a transaction did.
+type Result struct {
+	// Succeeded says that the compares held and Then was done. Without it Else
+	// was done, which may have changed keys too.
+	Succeeded bool
+	// Rev is the new revision, or the current one when nothing changed.
+	Rev Rev
+	// Deleted counts the keys that were there before and are gone now.
+	Deleted int
+	// Changed lists the keys that were written or deleted, in order.
+	Changed []Key
+}
+
+// LimitError says that a transaction, or a value in it, is too large.
+type LimitError struct {
+	Key  Key // of the value that is too large; empty for the whole transaction
+	What string
+	Got  int
+	Max  int
+}
+
+func (e *LimitError) Error() string {
+	if e.Key == "" {
+		return fmt.Sprintf("transaction: %s is %d, at most %d is allowed", e.What, e.Got, e.Max)
+	}
+	return fmt.Sprintf("key %q: %s is %d, at most %d is allowed", e.Key, e.What, e.Got, e.Max)
+}
