@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"grapevine/gateway"
+	"grapevine/kv"
+)
+
+const (
+	// DefaultHeartbeat is how often a silent watch shows that it lives.
+	DefaultHeartbeat = 15 * time.Second
+	// DefaultWaitBound is how long a write waits for its receipt. What was written stays written.
+	DefaultWaitBound = 10 * time.Second
+)
+
+// Store is what the API reads.
+type Store interface {
+	View() kv.View
+	At(rev kv.Rev) (kv.View, error)
+	Watch(prefix string, since kv.Rev) (*kv.Watcher, error)
+	History(prefix string, since kv.Rev, limit int) ([]kv.Commit, error)
+}
+
+// Log takes what operators write. Trial does everything but write.
+type Log interface {
+	Propose(ctx context.Context, t kv.Txn) (kv.Result, error)
+	Trial(ctx context.Context, t kv.Txn) (kv.Result, error)
+}
+
+// Gateway is what the API asks the proxy.
+type Gateway interface {
+	Table() *gateway.Table
+	// Wait returns when the live table has rev or a later one.
+	Wait(ctx context.Context, rev kv.Rev) error
+	// Ready says whether the node takes traffic, and why not.
+	Ready() (bool, string)
+}
+
+// Options is what an API is made of. The fields of the first group are required.
+type Options struct {
+	Store   Store
+	Log     Log
+	Gateway Gateway
+	Node    func() Node
+	Logger  *slog.Logger
+
+	// Metrics answers /metrics; without it the path is not there.
+	Metrics http.Handler
+	// Observe is told of every answer. The operation is empty where the request was for none.
+	Observe func(operation string, status int)
+	// Heartbeat and WaitBound are the defaults above where they are zero.
+	Heartbeat, WaitBound time.Duration
+}
+
+// API answers the requests of operators.
+type API struct {
+	Options
+	operations []operation
+	document   []byte
+
+	closing   chan struct{}
+	closeOnce sync.Once
+}
+
+// New makes an API. It answers once a server serves one of its handlers.
+func New(o Options) *API {
+	if o.Heartbeat == 0 {
+		o.Heartbeat = DefaultHeartbeat
+	}
+	if o.WaitBound == 0 {
+		o.WaitBound = DefaultWaitBound
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, int) {}
+	}
+	ops := operations(o.Metrics != nil)
+	return &API{Options: o, operations: ops, document: openAPI(ops), closing: make(chan struct{})}
+}
+
+// Close ends every watch, with its reason as the last event; they would hold up a server's shutdown for ever.
+func (a *API) Close() {
+	a.closeOnce.Do(func() { close(a.closing) })
+}

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os/user"
+	"strconv"
+)
+
+// authorKey is where ConnContext leaves the author of a connection.
+type authorKey struct{}
+
+// ConnContext is the ConnContext of the servers that serve an API: it learns who is at the other end, once for each
+// connection.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, authorKey{}, peerName(conn))
+}
+
+// author is who the store shall remember as the writer.
+func author(r *http.Request) string {
+	name, _ := r.Context().Value(authorKey{}).(string)
+	return name
+}
+
+func peerName(conn net.Conn) string {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return "tcp:" + conn.RemoteAddr().String()
+	}
+	uid, err := peerUID(socket)
+	if err != nil {
+		return "unix:unknown"
+	}
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return "uid:" + strconv.Itoa(uid)
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// object is a JSON object of the description.
+type object = map[string]any
+
+// openAPI describes operations as an OpenAPI 3.1 document.
+func openAPI(ops []operation) []byte {
+	schemas := schemas{}
+	paths := object{}
+	for _, op := range ops {
+		path := strings.Replace(op.path, keySuffix, "/{key}", 1)
+		if paths[path] == nil {
+			paths[path] = object{}
+		}
+		paths[path].(object)[strings.ToLower(op.method)] = op.describe(schemas)
+	}
+	document, err := json.MarshalIndent(object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "Grapevine agent", "version": "1",
+			"description": "The API of one node. Problems are documents of RFC 9457. A key keeps its slashes in a path.",
+		},
+		"servers":    []object{{"url": "http://127.0.0.1:8500"}},
+		"paths":      paths,
+		"components": object{"schemas": schemas},
+	}, "", "  ")
+	if err != nil { // made of maps, slices and strings
+		panic(err)
+	}
+	return append(document, '\n')
+}
+
+func (op operation) describe(s schemas) object {
+	o := object{"operationId": op.name, "summary": op.summary, "responses": op.responses(s)}
+	if op.text != "" {
+		o["description"] = op.text
+	}
+	if params := op.parameters(); len(params) > 0 {
+		o["parameters"] = params
+	}
+	if op.body != nil {
+		content := object{}
+		for _, media := range op.body.types {
+			content[media] = object{"schema": s.of(op.body.document)}
+		}
+		o["requestBody"] = object{"required": true, "content": content}
+	}
+	return o
+}
+
+func (op operation) parameters() []object {
+	var params []object
+	if strings.HasSuffix(op.path, keySuffix) {
+		params = append(params, object{
+			"name": "key", "in": "path", "required": true, "schema": object{"type": "string"},
+			"description": "the key, with its slashes",
+		})
+	}
+	for _, p := range op.params {
+		schema := object{"type": "string"}
+		if p.values != nil {
+			schema["enum"] = p.values
+		}
+		in := "query"
+		if p.header {
+			in = "header"
+		}
+		params = append(params, object{"name": p.name, "in": in, "schema": schema, "description": p.text})
+	}
+	return params
+}
+
+func (op operation) responses(s schemas) object {
+	responses := object{}
+	for _, a := range op.allAnswers() {
+		r := object{"description": a.text}
+		if media := a.mediaType(); media != "" {
+			r["content"] = object{media: object{"schema": s.of(a.document)}}
+		}
+		responses[strconv.Itoa(a.status)] = r
+	}
+	return responses
+}
+
+// allAnswers adds those that every operation has, and every one with a body or parameters.
+func (op operation) allAnswers() []answer {
+	answers := append([]answer{}, op.answers...)
+	answers = append(answers, answer{status: 403, text: "forbidden_host, forbidden_origin: on TCP, a request that a web page may have sent", document: Problem{}})
+	if op.body != nil {
+		answers = append(answers, answer{status: 415, text: "unsupported_content_type: on TCP", document: Problem{}})
+	}
+	return append(answers, answer{status: 500, text: "internal: a fault of the agent", document: Problem{}})
+}
+
+func (a answer) mediaType() string {
+	switch a.document.(type) {
+	case nil:
+		return a.media
+	case Problem:
+		return "application/problem+json"
+	default:
+		return typeJSON
+	}
+}

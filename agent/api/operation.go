@@ -1,0 +1,80 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// operation is a row of the table: what it is, what it takes, what it answers, and who does it.
+type operation struct {
+	name         string // unique; the operationId, and its name in the metrics
+	method, path string // the path may end in /{key...}
+	summary      string
+	text         string
+	params       []param
+	body         *body // nil: takes none
+	answers      []answer
+	serve        func(*API, *call) error
+}
+
+// param is a query parameter or a header.
+type param struct {
+	name   string
+	header bool
+	text   string
+	values []string // the words that are allowed; nil: any text
+}
+
+// body is what an operation takes.
+type body struct {
+	types    []string
+	document any // a value of the type of its JSON form; nil: any JSON
+	limit    int64
+}
+
+// answer is a status that an operation answers with.
+type answer struct {
+	status   int
+	text     string
+	document any    // a value of the type of the document; nil: none
+	media    string // of what is not application/json
+}
+
+const keySuffix = "/{key...}"
+
+// match says whether the path is this operation's, and what stands for {key...}. Nothing is cleaned or redirected: a
+// client that asks for a/../b must hear of it, and not write b.
+func (op operation) match(path string) (rest string, ok bool) {
+	if prefix, keyed := strings.CutSuffix(op.path, keySuffix); keyed {
+		return strings.CutPrefix(path, prefix+"/")
+	}
+	return "", op.path == path
+}
+
+// find returns the operation for a request. HEAD is answered as GET; net/http leaves the body out.
+func (a *API) find(method, path string) (op operation, rest string, err error) {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	var allow []string
+	for _, op := range a.operations {
+		rest, ok := op.match(path)
+		switch {
+		case ok && op.method == method:
+			return op, rest, nil
+		case ok:
+			allow = append(allow, op.method)
+		}
+	}
+	if allow == nil {
+		return operation{}, "", fail(codeNotFound, "path %q: the API has no such path; GET /v1/openapi.json lists them", path)
+	}
+	if slices.Contains(allow, http.MethodGet) {
+		allow = append(allow, http.MethodHead)
+	}
+	slices.Sort(allow)
+	f := fail(codeMethod, "method %s: %s takes %s", method, path, strings.Join(allow, ", "))
+	f.allow = strings.Join(allow, ", ")
+	return operation{}, "", f
+}

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"grapevine/gateway/spec"
+	"grapevine/kv"
+)
+
+// put writes one value.
+func (a *API) put(c *call) error {
+	key, err := writable(c.rest)
+	if err != nil {
+		return err
+	}
+	if media, _ := mediaType(c.r); media == typeBytes && !free(key) && c.door == TCP {
+		return fail(codeContentType, "Content-Type %q: is for free keys only; %s takes %s, %s or %s",
+			typeBytes, key, typeJSON, typeYAML, typeShorthand).about(string(key))
+	}
+	data, err := c.read(maxValueBody)
+	if err != nil {
+		return err
+	}
+	value, err := spec.Decode(string(key), data, c.form())
+	if err != nil {
+		return err
+	}
+	compares, err := conditions(c.r.Header, key, a.epoch())
+	if err != nil {
+		return err
+	}
+	return a.putValue(c, key, value, compares)
+}
+
+// putValue writes a decoded value, under conditions, and answers.
+func (a *API) putValue(c *call, key kv.Key, value spec.Decoded, compares []kv.Compare) error {
+	w, err := a.write(c, kv.Txn{Compare: compares, Then: []kv.Op{kv.Put(key, value.JSON)}})
+	if err != nil {
+		return err
+	}
+	if !w.result.Succeeded {
+		return conflict(a.Store.View(), key)
+	}
+	shown, encoding := wireValue(value.JSON)
+	c.w.Header().Set("ETag", etag(w.result.Rev))
+	a.answer(c, w.status(), Written{
+		Key: string(key), Rev: w.result.Rev.String(), Value: shown, Encoding: encoding,
+		Applied: w.applied, DryRun: w.dryRun, Notices: join(value.Notices, w.quarantined),
+	})
+	return nil
+}
+
+// del deletes a key, or with ?recurse=1 a prefix.
+func (a *API) del(c *call) error {
+	op, compares, err := a.deletion(c)
+	if err != nil {
+		return err
+	}
+	w, err := a.write(c, kv.Txn{Compare: compares, Then: []kv.Op{op}})
+	if err != nil {
+		return err
+	}
+	switch {
+	case !w.result.Succeeded:
+		return conflict(a.Store.View(), op.Key)
+	case w.result.Deleted == 0:
+		return missing(kv.Key(string(op.Key)+op.Prefix), a.Store.View())
+	}
+	a.answer(c, w.status(), Deleted{
+		Key: string(op.Key) + op.Prefix, Rev: w.result.Rev.String(), Deleted: w.result.Deleted,
+		Applied: w.applied, DryRun: w.dryRun, Notices: join(w.quarantined),
+	})
+	return nil
+}
+
+func (a *API) deletion(c *call) (kv.Op, []kv.Compare, error) {
+	if c.query.on("recurse") {
+		if c.r.Header.Get("If-Match")+c.r.Header.Get("If-None-Match") != "" {
+			return kv.Op{}, nil, fail(codeBadRequest, "recurse: a condition is about one key; POST /v1/txn takes compares beside a deleteRange")
+		}
+		if c.rest == "" {
+			return kv.Op{}, nil, fail(codeBadKey, "recurse: an empty prefix would delete every key")
+		}
+		return kv.DeleteRange(c.rest), nil, checkPrefix(c.rest)
+	}
+	key, err := writable(c.rest)
+	if err != nil {
+		return kv.Op{}, nil, err
+	}
+	compares, err := conditions(c.r.Header, key, a.epoch())
+	return kv.Delete(key), compares, err
+}
+
+func (a *API) epoch() uint32 { return a.Store.View().Rev().Epoch }
+
+// written is what became of a write.
+type written struct {
+	result  kv.Result
+	dryRun  bool
+	waited  bool
+	applied Applied
+	// quarantined are the faults of the live table that are about what was written.
+	quarantined []spec.Fault
+}
+
+// status is 202 where the receipt that was asked for did not come in time: it is written, and not yet served.
+func (w written) status() int {
+	if w.waited && w.applied.Nodes < w.applied.Of {
+		return http.StatusAccepted
+	}
+	return http.StatusOK
+}
+
+// write proposes a transaction, or tries it for a dry run, and waits for the receipt.
+func (a *API) write(c *call, t kv.Txn) (written, error) {
+	t.ID, t.At = c.id, time.Now()
+	t.By, t.Message = author(c.r), c.query["message"]
+	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: 1}}
+	var err error
+	if w.dryRun {
+		w.result, err = a.Log.Trial(c.r.Context(), t)
+		return w, err
+	}
+	if w.result, err = a.Log.Propose(c.r.Context(), t); err != nil {
+		return w, err
+	}
+	w.waited = c.query["wait"] != "none" && len(w.result.Changed) > 0
+	if w.waited {
+		a.await(c.r.Context(), &w)
+	}
+	return w, nil
+}
+
+// await fills in the receipt. A key that the table quarantined counts as applied, since nothing further will happen
+// to it; the receipt says so.
+func (a *API) await(ctx context.Context, w *written) {
+	ctx, cancel := context.WithTimeout(ctx, a.WaitBound)
+	defer cancel()
+	began := time.Now()
+	if a.Gateway.Wait(ctx, w.result.Rev) != nil {
+		return
+	}
+	w.applied.Nodes, w.applied.Ms = 1, time.Since(began).Milliseconds()
+	for _, fault := range a.Gateway.Table().Faults() {
+		if slices.Contains(w.result.Changed, kv.Key(fault.Key)) {
+			w.quarantined = append(w.quarantined, fault)
+		}
+	}
+}
+
+// join joins faults into a list that is [] and not null when it is empty.
+func join(parts ...[]spec.Fault) []spec.Fault {
+	return append([]spec.Fault{}, slices.Concat(parts...)...)
+}
+
+// keyNames are keys as a document holds them.
+func keyNames(keys []kv.Key) []string {
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = strings.Clone(string(key))
+	}
+	return names
+}
