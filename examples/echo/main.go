@@ -41,12 +41,14 @@ func main() {
 	}
 }
 
-// run serves on all addresses until ctx ends, and writes one line for each address it really listens on.
+// run serves on all addresses until ctx ends or one of them fails, and writes one line for each address it listens on.
 func run(ctx context.Context, addresses []string, delay time.Duration, log io.Writer) error {
 	listeners, err := listen(ctx, addresses)
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	stopped := make(chan error, len(listeners)) // one send for each listener, so no sender waits
 	for _, l := range listeners {
 		fmt.Fprintf(log, "echo listens on %s\n", l.Addr())
@@ -55,6 +57,7 @@ func run(ctx context.Context, addresses []string, delay time.Duration, log io.Wr
 	var errs []error
 	for range listeners {
 		errs = append(errs, <-stopped)
+		stop() // the first to end ends the others
 	}
 	return errors.Join(errs...)
 }
