@@ -24,6 +24,9 @@ func author(r *http.Request) string {
 }
 
 func peerName(conn net.Conn) string {
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = wrapped.NetConn()
+	}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return "tcp:" + conn.RemoteAddr().String()

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"grapevine/gateway/spec"
+	"grapevine/kv"
 )
 
 const (
-	// maxValueBody leaves room for the ways to write the 256 KiB that a value may have at most.
-	maxValueBody = 1 << 20
-	// maxBatchBody does the same for the 4 MiB of a transaction.
+	// maxValueBody is what a value may have at most.
+	maxValueBody = kv.MaxValueBytes
+	// maxBatchBody leaves room for the ways to write the 4 MiB that a transaction may have at most.
 	maxBatchBody = 16 << 20
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout = time.Minute

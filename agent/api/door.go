@@ -31,7 +31,7 @@ type call struct {
 // Handler serves the API to one kind of listener. The server's ConnContext must be this package's.
 func (a *API) Handler(door Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: newRecorder(w), r: r, door: door, id: rand.Text()}
+		c := &call{w: &recorder{ResponseWriter: w}, r: r, door: door, id: rand.Text()}
 		w.Header().Set("X-Correlation-ID", c.id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 

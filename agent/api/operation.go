@@ -24,6 +24,8 @@ type param struct {
 	header bool
 	text   string
 	values []string // the words that are allowed; nil: any text
+	// repeated may be given several times, and is read by who takes the whole query.
+	repeated bool
 }
 
 // body is what an operation takes.

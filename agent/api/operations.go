@@ -15,7 +15,7 @@ func operations(withMetrics bool) []operation {
 			name: "metrics", method: http.MethodGet, path: "/metrics", serve: (*API).metrics,
 			summary: "The node's metrics",
 			text:    "In the text format of Prometheus, and others that it asks for. docs/reference/metrics.md names them.",
-			params:  []param{{name: "name[]", text: "metrics to keep; all by default"}},
+			params:  []param{{name: "name[]", text: "a metric to keep, may be repeated; all by default", repeated: true}},
 			answers: []answer{{status: 200, text: "the metrics", media: "text/plain"}},
 		})
 	}

@@ -92,6 +92,7 @@ func failureOf(err error) *failure {
 	var (
 		own       *failure
 		key       *kv.KeyError
+		fault     spec.Fault
 		faults    spec.Faults
 		limit     *kv.LimitError
 		compacted *kv.CompactedError
@@ -104,6 +105,8 @@ func failureOf(err error) *failure {
 		return fail(codeBadKey, "%v", err).about(string(key.Key))
 	case errors.As(err, &faults):
 		return invalid(faults)
+	case errors.As(err, &fault):
+		return invalid(spec.Faults{fault})
 	case errors.As(err, &limit):
 		return fail(codeTooLarge, "%v", err)
 	case errors.As(err, &compacted):

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// query holds the parameters of a request, each given at most once and each one that its operation knows.
+// query holds the parameters of a request, each one that its operation knows; of one that may be repeated it has the first.
 type query map[string]string
 
 // parseQuery refuses what it doesn't know: a dry run that is misspelt would write.
@@ -21,7 +21,7 @@ func parseQuery(raw string, params []param) (query, error) {
 		switch {
 		case i < 0:
 			return nil, fail(codeBadRequest, "query parameter %q: not known here%s", name, known(params))
-		case len(given) > 1:
+		case len(given) > 1 && !params[i].repeated:
 			return nil, fail(codeBadRequest, "query parameter %q: given %d times", name, len(given))
 		case params[i].values != nil && !slices.Contains(params[i].values, given[0]):
 			return nil, fail(codeBadRequest, "query parameter %s %q: must be %s", name, given[0],

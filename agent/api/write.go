@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func (a *API) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	value, err := spec.Decode(string(key), data, c.form())
+	value, err := decode(key, data, c.form())
 	if err != nil {
 		return err
 	}
@@ -34,6 +35,14 @@ func (a *API) put(c *call) error {
 		return err
 	}
 	return a.putValue(c, key, value, compares)
+}
+
+// decode reads a body. A free key takes what it is sent, as long as that is what it says it is.
+func decode(key kv.Key, data []byte, form spec.Form) (spec.Decoded, error) {
+	if free(key) && form == spec.FormJSON && !json.Valid(data) {
+		return spec.Decoded{}, spec.Fault{Key: string(key), Problem: "is not JSON, as its content type says"}
+	}
+	return spec.Decode(string(key), data, form)
 }
 
 // putValue writes a decoded value, under conditions, and answers.

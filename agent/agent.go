@@ -1,0 +1,168 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"grapevine/agent/api"
+	"grapevine/gateway"
+	"grapevine/gateway/spec"
+	"grapevine/kv"
+	"grapevine/kv/consensus"
+)
+
+// Agent is one node. Its methods are called in the order New, Open, Run; Reload, Force, Ready and Addresses may be
+// called from any goroutine after Open.
+type Agent struct {
+	config Config
+	logs   logs
+	logger *slog.Logger
+
+	settings settings
+	id       string
+	started  time.Time
+
+	dir       *dataDir // nil: in memory
+	store     *kv.Store
+	gateway   *gateway.Gateway
+	metrics   *metrics
+	api       *api.API
+	listeners *listeners
+
+	// front serves the proxy, doors all the others.
+	front *http.Server
+	doors map[string]*http.Server
+
+	force     chan struct{}
+	forceOnce sync.Once
+
+	// reloading is held while the static files are read anew.
+	reloading sync.Mutex
+	reload    atomic.Pointer[api.Reload]
+}
+
+// New makes an agent that writes its log to w.
+func New(config Config, w io.Writer) *Agent {
+	config.Drain = cmp.Or(config.Drain, DefaultDrain)
+	logs := newLogs(w)
+	return &Agent{config: config, logs: logs, logger: slog.New(logs), force: make(chan struct{})}
+}
+
+// Open reads the files, takes the data directory, loads the table and binds the listeners, in this order. When it
+// fails it lets go of everything; the error has an ExitCode method.
+func (a *Agent) Open() (err error) {
+	defer func() {
+		if err != nil {
+			err = exit(exitFailure, errors.Join(err, a.release()))
+		}
+	}()
+	// The file first: who made a mistake there hears of it before anything is touched.
+	file, err := a.config.readFiles()
+	if err != nil {
+		return err
+	}
+	if a.settings, err = a.config.resolve(file); err != nil {
+		return err
+	}
+	a.started = time.Now()
+	a.logger = a.logger.With("node", a.settings.node)
+	// The data directory before what is in it: its lock keeps two agents from the same store and socket.
+	if err := a.openStore(); err != nil {
+		return err
+	}
+	// The table before the listeners: a node that can be reached can serve.
+	if err := a.load(file); err != nil {
+		return err
+	}
+	if a.listeners, err = listen(a.settings); err != nil {
+		return err
+	}
+	a.build()
+	return nil
+}
+
+// openStore takes the data directory and opens what is in it.
+func (a *Agent) openStore() (err error) {
+	path := a.settings.dataDir
+	if path == "" {
+		a.id = newNodeID(a.started)
+		a.store, err = kv.Open(kv.Options{})
+		return err
+	}
+	if a.dir, err = openDataDir(path); err != nil {
+		return err
+	}
+	if a.id, err = a.dir.nodeID(a.started); err != nil {
+		return err
+	}
+	if a.store, err = kv.Open(kv.Options{Path: a.dir.file("kv.db")}); err != nil {
+		return dataDirError(path, err)
+	}
+	return nil
+}
+
+// load makes the first table. A fault in a static route stops the start.
+func (a *Agent) load(file *spec.File) error {
+	a.gateway = gateway.New(gateway.Options{
+		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger,
+		OnSwap: func(t *gateway.Table) { a.logs.follow(t.Logging()) },
+	})
+	err := a.gateway.Load()
+	var faults spec.Faults
+	if errors.As(err, &faults) {
+		return exit(exitInvalid, err)
+	}
+	return err
+}
+
+// build makes the servers of the listeners that are there.
+func (a *Agent) build() {
+	a.metrics = newMetrics(a.config.Version, a.config.Build, a.store.View, a.gateway.Collector())
+	scrape := a.metrics.handler(a.logger)
+	a.api = api.New(api.Options{
+		Store: a.store, Log: consensus.NewSingle(a.store, a.gateway.Check), Gateway: a.gateway,
+		Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
+	})
+	a.front = newServer("http", a.gateway, a.logger)
+	a.doors = map[string]*http.Server{
+		"admin":   newServer("admin", a.api.Handler(api.TCP), a.logger),
+		"socket":  newServer("socket", a.api.Handler(api.Socket), a.logger),
+		"metrics": newServer("metrics", onlyMetrics(scrape), a.logger),
+	}
+}
+
+// onlyMetrics serves /metrics and nothing else: its listener may be open to the network.
+func onlyMetrics(scrape http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", scrape)
+	return mux
+}
+
+// Addresses are the listeners by name (http, admin, socket, metrics), with the ports that the system chose.
+func (a *Agent) Addresses() map[string]string {
+	addresses := map[string]string{}
+	for name, listener := range a.listeners.all() {
+		addresses[name] = listener.Addr().String()
+	}
+	return addresses
+}
+
+// Ready says whether the node takes traffic, and why not.
+func (a *Agent) Ready() (bool, string) { return a.gateway.Ready() }
+
+// node is what /v1/status tells of the node itself.
+func (a *Agent) node() api.Node {
+	return api.Node{
+		ID: a.id, Name: a.settings.node, Region: a.settings.region,
+		Version: a.config.Version, Build: a.config.Build,
+		PID: os.Getpid(), StartedAt: a.started, DataDir: absolute(a.settings.dataDir),
+		Listeners: a.Addresses(), Reload: a.reload.Load(),
+	}
+}

@@ -1,0 +1,41 @@
+package agent
+
+import "time"
+
+const (
+	// DefaultHTTP is where the proxy listens; of a --dev agent it is DevHTTP.
+	DefaultHTTP = ":8080"
+	DevHTTP     = "127.0.0.1:8080"
+	// DefaultAdmin is where the API listens beside its unix socket.
+	DefaultAdmin = "127.0.0.1:8500"
+	// DefaultDrain bounds the wait for requests under way when the agent stops.
+	DefaultDrain = 30 * time.Second
+)
+
+// Config is what the command line and the environment say; an empty field is one that they don't mention, and then the
+// static file decides, and then a default.
+type Config struct {
+	ConfigFiles []string
+	// ConfigDir is read as if each of its .yaml, .yml and .json files were in ConfigFiles.
+	ConfigDir string
+
+	// DataDir defaults to the state directory that systemd gives, else to ./grapevine-data.
+	DataDir string
+	// Node defaults to the host's name.
+	Node, Region string
+
+	// HTTP, Admin, Gossip and Metrics are addresses as spec.ListenAddress takes them; port 0 lets the system choose.
+	// Metrics is one more place that serves /metrics, with no default. Gossip is taken and not used in this version.
+	HTTP, Admin, Gossip, Metrics string
+	// Socket is a path. It defaults to agent.sock in systemd's runtime directory, else in the data directory.
+	Socket string
+
+	// Dev keeps everything in memory and allows loopback addresses only. There is a socket only where Socket asks for it.
+	Dev bool
+
+	// Grace is how long the agent goes on accepting requests after it reported itself as not ready, so that load
+	// balancers learn of it; none by default. Drain bounds the wait for the requests under way after that.
+	Grace, Drain time.Duration
+
+	Version, Build string
+}
