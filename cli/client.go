@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// client speaks to one agent.
+type client struct {
+	place   place
+	timeout time.Duration // for a whole answer, or for a stream's head
+	trace   io.Writer     // one line for each request, unless nil
+	http    *http.Client
+}
+
+func newClient(p place, timeout time.Duration) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, p.network, p.address)
+	}
+	return &client{place: p, timeout: timeout, http: &http.Client{
+		Transport:     &http.Transport{DialContext: dial},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// request is one call of the API. Key is the key that it is about, for messages.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	header http.Header
+	body   []byte
+	key    string
+	next   string // what to try when the agent refuses
+	// patience is what the agent may take beyond the timeout, because it waits for something itself.
+	patience time.Duration
+}
+
+func (r request) writes() bool { return r.method != http.MethodGet && r.query.Get("dryRun") == "" }
+
+// answer is what the agent said, in full.
+type answer struct {
+	header http.Header
+	body   []byte
+}
+
+// do makes a call and reads the whole answer. Anything but success is a failure.
+func (c *client) do(ctx context.Context, r request) (answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout+r.patience, errNoAnswer)
+	defer cancel()
+	response, err := c.send(ctx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{}, c.broken(ctx, r, err)
+	}
+	if response.StatusCode/100 != 2 {
+		return answer{}, refusal(r, response, body)
+	}
+	return answer{header: response.Header, body: body}, nil
+}
+
+// fetch makes a call and decodes its JSON answer into v.
+func (c *client) fetch(ctx context.Context, r request, v any) error {
+	a, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return c.foreign(r, err)
+	}
+	return nil
+}
+
+// stream makes a call whose answer does not end. The timeout holds for its head. The caller closes the body.
+func (c *client) stream(ctx context.Context, r request) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(c.timeout, func() { cancel(errNoAnswer) })
+	defer timer.Stop()
+	response, err := c.send(ctx, r)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	body := streamBody{response.Body, cancel}
+	if response.StatusCode/100 == 2 {
+		return body, nil
+	}
+	defer body.Close()
+	problem, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, c.broken(ctx, r, err)
+	}
+	return nil, refusal(r, response, problem)
+}
+
+// streamBody ends the request with its body.
+type streamBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+func (b streamBody) Close() error {
+	b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
+	target := c.place.base + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	hr, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", r.method, target, err)
+	}
+	for name, values := range r.header {
+		hr.Header[name] = values
+	}
+	began := time.Now()
+	response, err := c.http.Do(hr)
+	if err != nil {
+		c.note("%s %s: %v", r.method, target, err)
+		return nil, c.broken(ctx, r, err)
+	}
+	c.note("%s %s: %s in %s", r.method, target, response.Status, time.Since(began).Round(time.Millisecond))
+	return response, nil
+}
+
+func (c *client) note(format string, values ...any) {
+	if c.trace != nil {
+		fmt.Fprintf(c.trace, format+"\n", values...)
+	}
+}
+
+var errNoAnswer = errors.New("no answer in time")
+
+// broken explains a call that got no answer. A write whose connection stood may have been made.
+func (c *client) broken(ctx context.Context, r request, err error) error {
+	f := &failure{code: exitUnreachable, cause: err}
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial" && !errors.Is(err, context.Canceled):
+		c.unreachable(f, dial)
+		return f
+	case errors.Is(context.Cause(ctx), errNoAnswer):
+		f.problem = fmt.Sprintf("%s: no answer within %s", c.place, c.timeout+r.patience)
+		f.next = "a longer --timeout"
+	case ctx.Err() != nil:
+		f.problem = fmt.Sprintf("%s: %s before an answer came", c.place, context.Cause(ctx))
+	default:
+		f.problem = fmt.Sprintf("%s: the connection broke before an answer came: %v", c.place, root(err))
+	}
+	if r.writes() {
+		f.code, f.outcome = exitFailure, unknownOutcome
+		f.next = "agent config list --long " + r.key
+	}
+	return f
+}
+
+// unreachable explains that nobody could be asked.
+func (c *client) unreachable(f *failure, dial *net.OpError) {
+	f.problem = fmt.Sprintf("no agent answers at %s: %v", c.place, root(dial))
+	if errors.Is(dial, syscall.EACCES) {
+		f.code = exitDenied
+		f.problem = fmt.Sprintf("%s: permission denied", c.place)
+		f.next = "sudo, or join the group of the socket"
+		return
+	}
+	for _, path := range c.place.tried {
+		f.details = append(f.details, "there is no socket at "+path)
+	}
+	f.next = "agent run, or name the agent with --addr or AGENT_ADDR"
+}
+
+// foreign is the failure of an answer that no agent gives.
+func (c *client) foreign(r request, err error) error {
+	return &failure{
+		code: exitUnreachable, problem: fmt.Sprintf("%s%s: not the answer of an agent: %v", c.place, r.path, err),
+		outcome: unknownOutcome, next: "another --addr", cause: err,
+	}
+}
+
+// root is the innermost error, without what package net puts around it.
+func root(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"grapevine/agent/api"
+)
+
+// completeCommand is what the shells' scripts call. It is no command for people, and not listed.
+const completeCommand = "__complete"
+
+// completionTimeout is how long a person waits for the tab key.
+const completionTimeout = 500 * time.Millisecond
+
+//go:embed completion
+var completionScripts embed.FS
+
+var shells = []string{"bash", "zsh", "fish", "powershell"}
+
+func (p *program) completion() *urfave.Command {
+	return &urfave.Command{
+		Name: "completion", Usage: "print the script that completes commands, flags and keys in a shell",
+		ArgsUsage: strings.Join(shells, "|"),
+		Description: "bash:        source <(agent completion bash)\n" +
+			"zsh:         source <(agent completion zsh)\n" +
+			"fish:        agent completion fish | source\n" +
+			"powershell:  agent completion powershell | Out-String | Invoke-Expression",
+		Action: p.runCompletion,
+	}
+}
+
+func (p *program) runCompletion(c *urfave.Context) error {
+	if err := noOutput(c); err != nil {
+		return err
+	}
+	shell := c.Args().First()
+	if !slices.Contains(shells, shell) {
+		return usageError("completion: %q is no shell known here; known are %s", shell, strings.Join(shells, ", "))
+	}
+	script, err := completionScripts.ReadFile("completion/" + shell)
+	if err != nil {
+		return err
+	}
+	_, err = p.stdout.Write(script)
+	return err
+}
+
+// complete prints what the last of words may become, one a line. Nothing is printed where files are wanted: the
+// scripts then leave it to the shell.
+func (p *program) complete(ctx context.Context, words []string) (exit int) {
+	if len(words) == 0 {
+		return 0
+	}
+	last := words[len(words)-1]
+	for _, candidate := range p.candidates(ctx, words[:len(words)-1], last) {
+		if strings.HasPrefix(candidate, last) {
+			fmt.Fprintln(p.stdout, candidate)
+		}
+	}
+	return 0
+}
+
+// candidates are the words that may follow.
+func (p *program) candidates(ctx context.Context, before []string, last string) []string {
+	root := p.tree()
+	known := allFlags(root)
+	flags, words := split(known, before)
+	call := invocation{command: root, flags: flags}
+	call.descend(words)
+	if flag, prefix, ok := openFlag(known, before, last); ok {
+		return prefixed(prefix, flagValues(flag))
+	}
+	switch {
+	case strings.HasPrefix(last, "-"):
+		return flagNames(allFlags(call.command))
+	case len(call.command.Subcommands) > 0:
+		return visibleNames(call.command)
+	}
+	return p.arguments(ctx, call)
+}
+
+// openFlag is the flag whose value the last word is: --output j, or --output=j, where the prefix is "--output=".
+func openFlag(known map[string]urfave.Flag, before []string, last string) (flag, prefix string, ok bool) {
+	if name, _, assigned := strings.Cut(last, "="); assigned && strings.HasPrefix(last, "-") {
+		return firstName(known, name), name + "=", true
+	}
+	if len(before) == 0 || !strings.HasPrefix(before[len(before)-1], "-") {
+		return "", "", false
+	}
+	f := parseFlag(before[len(before)-1])
+	return firstName(known, f.written), "", takesValue(known[f.name]) && !f.hasValue
+}
+
+// firstName is the first name of a flag that was written with its dashes, empty for one that is not known.
+func firstName(known map[string]urfave.Flag, written string) string {
+	if f, ok := known[parseFlag(written).name]; ok {
+		return f.Names()[0]
+	}
+	return ""
+}
+
+func prefixed(prefix string, values []string) []string {
+	for i, v := range values {
+		values[i] = prefix + v
+	}
+	return values
+}
+
+func flagValues(flag string) []string {
+	switch flag {
+	case "output":
+		return slices.Clone(formats)
+	case "wait":
+		return []string{"none", "local", "all", "50%"}
+	}
+	return nil
+}
+
+// arguments are candidates for the next argument of a command.
+func (p *program) arguments(ctx context.Context, call invocation) []string {
+	wanted := strings.Fields(call.command.ArgsUsage)
+	if len(call.rest) >= len(wanted) {
+		return nil
+	}
+	switch strings.Trim(wanted[len(call.rest)], "[]") {
+	case "KEY", "PREFIX":
+		return p.keys(ctx, call)
+	case strings.Join(shells, "|"):
+		return slices.Clone(shells)
+	}
+	return nil
+}
+
+// keys asks the agent, and says nothing if it can't: a person who types has no use for an error.
+func (p *program) keys(ctx context.Context, call invocation) []string {
+	address := os.Getenv("AGENT_ADDR")
+	for _, f := range call.flags {
+		if f.name == "addr" {
+			address = f.value
+		}
+	}
+	place, err := findAgent(address)
+	if err != nil {
+		return nil
+	}
+	answer, err := newClient(place, completionTimeout).do(ctx, list("", true))
+	var listing api.Listing
+	if err != nil || json.Unmarshal(answer.body, &listing) != nil {
+		return nil
+	}
+	return listing.Keys
+}

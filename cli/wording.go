@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// shortRev is a revision as people read it: within its epoch.
+func shortRev(rev string) string {
+	_, number, ok := strings.Cut(rev, ".")
+	if !ok {
+		return rev
+	}
+	return number
+}
+
+// age is the time since then in its two largest units at most. A clock that is behind makes it zero.
+func age(then, now time.Time) string {
+	d := max(0, now.Sub(then))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
