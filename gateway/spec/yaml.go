@@ -1,0 +1,192 @@
+package spec
+
+import (
+	"errors"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// yaml reads one YAML document of maps, lists and scalars. A plain scalar stays
+// the text that was written: what it means is for the schema to say, so that
+// `version: 1.10` and `name: on` are texts where a text is due. Anchors,
+// aliases, merge keys, tags and directives are refused, because a value that
+// depends on another place cannot be read, compared or changed by itself.
+func (s source) yaml(data []byte) (t *tree, faults Faults) {
+	// The parser panics on some malformed inputs; for us they are malformed.
+	defer func() {
+		if r := recover(); r != nil {
+			t, faults = nil, Faults{place{s, 1, 1}.fault("not valid YAML: %v", r)}
+		}
+	}()
+	tokens := lexer.Tokenize(string(data))
+	if faults := s.refuse(tokens); len(faults) > 0 {
+		return nil, faults
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, Faults{s.malformed(err)}
+	}
+	return s.documents(file)
+}
+
+// refuse looks for what we do not take before the parser sees it: its time
+// grows with the square of the depth, so that depth is bounded here.
+func (s source) refuse(tokens token.Tokens) (faults Faults) {
+	flow, run, line := 0, 0, 0
+	for _, tk := range tokens {
+		at := s.place(tk)
+		if tk.Position.Line != line {
+			run, line = 0, tk.Position.Line
+		}
+		switch tk.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			flow++
+		case token.MappingEndType, token.SequenceEndType:
+			flow--
+		case token.SequenceEntryType:
+			run++
+		}
+		if flow > maxDepth || run > maxDepth {
+			return append(faults, at.fault("nested deeper than %d levels", maxDepth))
+		}
+		if name := unsupported(tk.Type); name != "" {
+			faults = append(faults, at.fault("%s are not supported: write the value out", name))
+		}
+	}
+	return faults
+}
+
+func unsupported(t token.Type) string {
+	switch t {
+	case token.AnchorType:
+		return "YAML anchors (&name)"
+	case token.AliasType:
+		return "YAML aliases (*name); a text that begins with * needs quotes; aliases"
+	case token.MergeKeyType:
+		return "YAML merge keys (<<)"
+	case token.TagType:
+		return "YAML tags (!name)"
+	case token.DirectiveType:
+		return "YAML directives (%NAME)"
+	case token.MappingKeyType:
+		return "YAML complex keys (?)"
+	default:
+		return ""
+	}
+}
+
+func (s source) malformed(err error) Fault {
+	at, problem := place{s, 1, 1}, err.Error()
+	if e := yaml.Error(nil); errors.As(err, &e) {
+		at, problem = s.place(e.GetToken()), e.GetMessage()
+	}
+	return at.fault("not valid YAML: %s", problem)
+}
+
+func (s source) documents(file *ast.File) (*tree, Faults) {
+	r := yamlReader{source: s}
+	t := &tree{kind: null, at: place{s, 1, 1}}
+	for i, doc := range file.Docs {
+		if i > 0 && doc.Body != nil {
+			r.fault(doc.Body, "a second YAML document: only one is read")
+			break
+		}
+		t = r.value(doc.Body, t.at, 0)
+	}
+	return t, r.faults
+}
+
+type yamlReader struct {
+	source
+	faults Faults
+}
+
+func (r *yamlReader) fault(n ast.Node, problem string, args ...any) {
+	r.faults = append(r.faults, r.place(n.GetToken()).fault(problem, args...))
+}
+
+// value reads one node. A container stands where at says, so that one with a
+// name stands where its name does.
+func (r *yamlReader) value(n ast.Node, at place, depth int) *tree {
+	if depth > maxDepth {
+		r.fault(n, "nested deeper than %d levels", maxDepth)
+		return &tree{kind: null, at: at}
+	}
+	switch n := n.(type) {
+	case nil:
+		return &tree{kind: null, at: at}
+	case *ast.NullNode:
+		return &tree{kind: null, at: at}
+	case *ast.MappingNode:
+		return r.dict(n.Values, at, depth)
+	case *ast.MappingValueNode:
+		return r.dict([]*ast.MappingValueNode{n}, at, depth)
+	case *ast.SequenceNode:
+		return r.list(n.Values, at, depth)
+	default:
+		return r.scalar(n)
+	}
+}
+
+func (r *yamlReader) dict(values []*ast.MappingValueNode, at place, depth int) *tree {
+	t := &tree{kind: dict, at: at}
+	for _, v := range values {
+		key := r.scalar(v.Key)
+		t.entries = append(t.entries, entry{key.text, key.at, r.value(v.Value, key.at, depth+1)})
+	}
+	return t
+}
+
+func (r *yamlReader) list(values []ast.Node, at place, depth int) *tree {
+	t := &tree{kind: list, at: at}
+	for _, v := range values {
+		here := at
+		if v != nil {
+			here = r.first(v)
+		}
+		t.items = append(t.items, r.value(v, here, depth+1))
+	}
+	return t
+}
+
+func (r *yamlReader) scalar(n ast.Node) *tree {
+	tk := n.GetToken()
+	t := &tree{kind: plain, text: tk.Value, at: r.place(tk)}
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		t.kind, t.text = quoted, n.Value.Value
+	case *ast.StringNode:
+		t.text = n.Value
+		if tk.Type == token.SingleQuoteType || tk.Type == token.DoubleQuoteType {
+			t.kind = quoted
+		}
+	case *ast.NullNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+	default:
+		r.fault(n, "expected a map, a list or a plain value, not a YAML %s", n.Type())
+	}
+	return t
+}
+
+// first is where a node begins; that of a map is its first key.
+func (r *yamlReader) first(n ast.Node) place {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		if len(m.Values) > 0 && !m.IsFlowStyle {
+			return r.first(m.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return r.first(m.Key)
+	}
+	return r.place(n.GetToken())
+}
+
+func (s source) place(tk *token.Token) place {
+	if tk == nil || tk.Position == nil {
+		return place{s, 1, 1}
+	}
+	return place{s, max(1, tk.Position.Line), max(1, tk.Position.Column)}
+}
