@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"crypto/sha256"
 	"errors"
 	"time"
 )
@@ -51,3 +52,37 @@ type Effect struct {
 	Entry   Entry
 	Deleted bool
 }
+
+// entry is the entry that a put effect leaves behind. What the commit says of
+// all its effects is taken from the commit alone.
+func (c Commit) entry(effect Effect) Entry {
+	entry := effect.Entry
+	entry.ModRev, entry.By, entry.Message, entry.At = c.Rev, c.By, c.Message, c.At
+	return entry
+}
+
+// head is where a view stands after the commit.
+func (c Commit) head(epochID [16]byte) Head {
+	return Head{Rev: c.Rev, EpochID: epochID, Index: c.Index, Hash: c.Hash}
+}
+
+// hash chains what the commit does to the history before it.
+func (c Commit) hash() Hash {
+	h := sha256.New()
+	h.Write(c.Prev[:])
+	h.Write(encodeChange(c))
+	return Hash(h.Sum(nil))
+}
+
+// genesis is the head of an empty history. Its hash holds the epoch's id, so
+// that the histories of two clusters differ from their first revision on.
+func genesis(epoch uint32, epochID [16]byte) Head {
+	return Head{
+		Rev:     Rev{Epoch: epoch},
+		EpochID: epochID,
+		Hash:    sha256.Sum256(append([]byte("grapevine epoch "), epochID[:]...)),
+	}
+}
+
+// canonicalTime drops what does not travel: the monotonic reading and the zone.
+func canonicalTime(t time.Time) time.Time { return t.Round(0).UTC() }

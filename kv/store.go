@@ -1,73 +1,233 @@
 package kv
 
 import (
-	"context"
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
+	"sync"
+	"sync/atomic"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
 )
 
-var (
-	ErrLocked    = errors.New("store is in use by another process")
-	ErrReadOnly  = errors.New("store is read-only")
-	ErrDiskFull  = errors.New("disk is full")
-	ErrClosed    = errors.New("store is closed")
-	ErrCompacted = errors.New("revision is compacted")
-	ErrFuture    = errors.New("revision is in the future")
-)
+// ErrClosed is returned by what needs an open store.
+var ErrClosed = errors.New("store is closed")
 
-type CompactedError struct{ Oldest Rev }
-
-func (e *CompactedError) Error() string {
-	return fmt.Sprintf("%v, the oldest kept is %s", ErrCompacted, e.Oldest)
-}
-func (e *CompactedError) Is(target error) bool { return target == ErrCompacted }
-
-type CorruptError struct{ Path, What, Problem string }
-
-func (e *CorruptError) Error() string { return e.Path + ": " + e.What + ": " + e.Problem }
-
+// Options say where a store lives and how much history it keeps.
 type Options struct {
-	Path         string
+	// Path is the store's file; its folder must exist. Empty means that the
+	// store lives in memory only.
+	Path string
+	// HistoryRevs and HistoryBytes bound the history: the oldest revisions go
+	// when either is exceeded. 0 means DefaultHistoryRevs, DefaultHistoryBytes.
 	HistoryRevs  int
 	HistoryBytes int64
 }
 
-type Store struct{}
+// Store keeps the newest View, the history that led to it, and the node's local
+// values. All methods may be called by any number of goroutines. Readers never
+// wait: not for each other, not for a writer, not for the disk.
+type Store struct {
+	revs  int
+	bytes int64
 
-func Open(o Options) (*Store, error)                                           { return &Store{}, nil }
-func (s *Store) Close() error                                                  { return nil }
-func (s *Store) View() View                                                    { return View{} }
-func (s *Store) Changed() <-chan struct{}                                      { return nil }
-func (s *Store) Merge(commits ...Commit) error                                 { return nil }
-func (s *Store) At(rev Rev) (View, error)                                      { return View{}, nil }
-func (s *Store) History(prefix string, since Rev, limit int) ([]Commit, error) { return nil, nil }
-func (s *Store) Watch(prefix string, since Rev) (*Watcher, error)              { return nil, nil }
-func (s *Store) Local(name string) ([]byte, bool)                              { return nil, false }
-func (s *Store) SetLocal(name string, value []byte) error                      { return nil }
-func (s *Store) DeleteLocal(name string) error                                 { return nil }
-func (s *Store) LocalUnder(prefix string) iter.Seq2[string, []byte] {
-	return func(func(string, []byte) bool) {}
+	now    atomic.Pointer[state]
+	local  atomic.Pointer[iradix.Tree[[]byte]]
+	closed chan struct{}
+
+	// writing lets one writer at a time change disk, now and local.
+	writing sync.Mutex
+	disk    *disk // nil when the store lives in memory only
 }
 
-type Watcher struct{}
-
-func (w *Watcher) Next(ctx context.Context) (Batch, error) { return Batch{}, nil }
-func (w *Watcher) Rev() Rev                                { return Rev{} }
-
-type EventType int
-
-const (
-	EventPut EventType = iota
-	EventDelete
-)
-
-type Event struct {
-	Type  EventType
-	Entry Entry
+// state is what readers see of the shared keys, replaced as a whole.
+type state struct {
+	view    View
+	history history // leads to view
+	changed chan struct{}
 }
 
-type Batch struct {
-	Rev    Rev
-	Events []Event
+// Open opens the store at its path, or creates it. A new store is at revision 0
+// of epoch 1, under a random epoch id.
+//
+// Errors: ErrLocked when another process has the file open; a *CorruptError when
+// the file is damaged, in which case it is left exactly as it was; ErrDiskFull;
+// else what the operating system says of the path.
+func Open(o Options) (*Store, error) {
+	s := &Store{
+		revs:   cmp.Or(max(o.HistoryRevs, 0), DefaultHistoryRevs),
+		bytes:  cmp.Or(max(o.HistoryBytes, 0), DefaultHistoryBytes),
+		closed: make(chan struct{}),
+	}
+	found := newContents()
+	if o.Path != "" {
+		var err error
+		if s.disk, found, err = openDisk(o.Path); err != nil {
+			return nil, err
+		}
+	}
+	s.now.Store(&state{view: found.view, history: found.history, changed: make(chan struct{})})
+	s.local.Store(found.local)
+	return s, nil
+}
+
+// contents is all that a store holds.
+type contents struct {
+	view    View
+	history history
+	local   *iradix.Tree[[]byte]
+}
+
+// newContents is a store that nothing was written to.
+func newContents() contents {
+	var epochID [16]byte
+	rand.Read(epochID[:]) // never fails: it would end the process
+	start := genesis(1, epochID)
+	return contents{
+		view:    View{head: start},
+		history: history{base: start},
+		local:   iradix.New[[]byte](),
+	}
+}
+
+// Close releases the file. Views stay valid, watchers get ErrClosed, writes are
+// refused. Closing twice does nothing.
+func (s *Store) Close() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.isClosed() {
+		return nil
+	}
+	close(s.closed)
+	if s.disk == nil {
+		return nil
+	}
+	return s.disk.close()
+}
+
+// isClosed is for holders of writing.
+func (s *Store) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// View is the newest state.
+func (s *Store) View() View { return s.now.Load().view }
+
+// Changed returns a channel that is closed when the view is replaced. To miss
+// nothing, take the channel first and then the View. Many changes may close it
+// once: it tells that there is something new, not what.
+func (s *Store) Changed() <-chan struct{} { return s.now.Load().changed }
+
+// Merge is the one door by which shared keys change. It applies the commits in
+// their order, all or none: they are on disk, synced, when it returns, and only
+// then do readers see them. Commits that the store has are skipped.
+//
+// Errors: ErrGap when a commit between is missing; ErrDiverged when a commit is
+// of another history, even if its revision is long past; a *CompactedError when
+// it is too long past to be told apart; ErrDiskFull, after which a later Merge may
+// succeed; ErrReadOnly for good, once a write or its sync failed. After any error
+// the view is what it was.
+func (s *Store) Merge(commits ...Commit) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if s.isClosed() {
+		return ErrClosed
+	}
+	now := s.now.Load()
+	view, history, err := follow(now.view, now.history, commits)
+	if err != nil || view.Rev() == now.view.Rev() {
+		return err
+	}
+	added := history.steps[len(now.history.steps):]
+	history, dropped := history.trim(s.revs, s.bytes)
+	if s.disk != nil {
+		if err := s.disk.saveSteps(added, dropped, history); err != nil {
+			return err
+		}
+	}
+	s.publish(now, &state{view: view, history: history, changed: make(chan struct{})})
+	return nil
+}
+
+// publish swaps the state first and signals then, so that whoever is woken finds
+// the new one.
+func (s *Store) publish(old, next *state) {
+	s.now.Store(next)
+	close(old.changed)
+}
+
+// follow applies those of the commits that are new.
+func follow(view View, h history, commits []Commit) (View, history, error) {
+	for _, commit := range commits {
+		have, err := h.has(commit)
+		if err != nil {
+			return View{}, history{}, err
+		}
+		if have {
+			continue
+		}
+		next, err := view.Apply(commit)
+		if err != nil {
+			return View{}, history{}, err
+		}
+		h = h.extend(newStep(view, commit))
+		view = next
+	}
+	return view, h, nil
+}
+
+// has reports whether a commit is in the history already. A past revision with
+// another hash is no duplicate but a divergence.
+func (h history) has(c Commit) (bool, error) {
+	head := h.head()
+	if c.Rev.Epoch != head.Rev.Epoch || c.Rev.Rev > head.Rev.Rev {
+		return false, nil
+	}
+	if c.Rev.Rev < h.base.Rev.Rev {
+		return false, &CompactedError{Asked: c.Rev, Oldest: h.base.Rev}
+	}
+	if have := h.headAt(int(c.Rev.Rev - h.base.Rev.Rev)).Hash; have != c.Hash {
+		return false, fmt.Errorf("revision %s: %w: it has hash %x, here it is %x", c.Rev, ErrDiverged, c.Hash[:8], have[:8])
+	}
+	return true, nil
+}
+
+// At returns the view as it was at rev: a *CompactedError if that is no longer
+// kept, ErrFuture if it is not reached.
+func (s *Store) At(rev Rev) (View, error) {
+	now := s.now.Load()
+	return now.history.rewind(now.view, rev)
+}
+
+// History returns the commits after since that changed a key which prefix covers,
+// oldest first and whole, at most limit of them, all if limit is 0. The zero
+// Rev begins with the oldest kept. Errors as for At.
+func (s *Store) History(prefix string, since Rev, limit int) ([]Commit, error) {
+	now := s.now.Load()
+	if since.IsZero() {
+		since = now.history.base.Rev
+	}
+	if since.Compare(now.view.Rev()) > 0 {
+		return nil, fmt.Errorf("revision %s: %w, the newest is %s", since, ErrFuture, now.view.Rev())
+	}
+	steps, err := now.history.after(since)
+	if err != nil {
+		return nil, err
+	}
+	var commits []Commit
+	for _, s := range steps {
+		if limit > 0 && len(commits) == limit {
+			break
+		}
+		if s.touches(prefix) {
+			commits = append(commits, s.commit)
+		}
+	}
+	return commits, nil
 }

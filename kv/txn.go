@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -25,42 +26,6 @@ type Txn struct {
 	By, Message string
 	At          time.Time
 }
-
-// Compare is one condition on one key. An absent key has the zero Rev, version
-// 0 and no value: it equals no value and is neither less nor greater than one.
-type Compare struct {
-	Key    Key
-	Target Target
-	Op     CompareOp
-
-	// Rev, Version or Value is the right-hand side, as Target says;
-	// TargetAbsent has none.
-	Rev     Rev
-	Version uint64
-	Value   []byte
-}
-
-// Target is what a Compare looks at.
-type Target int
-
-const (
-	TargetModRev Target = iota
-	TargetVersion
-	TargetValue
-	// TargetAbsent holds with Equal if the key is absent, with NotEqual if it
-	// is there.
-	TargetAbsent
-)
-
-// CompareOp is how a Compare compares: the entry's side stands on the left.
-type CompareOp int
-
-const (
-	Equal CompareOp = iota
-	NotEqual
-	Less
-	Greater
-)
 
 // Op is one change, made by Put, Delete or DeleteRange.
 type Op struct {
@@ -115,4 +80,42 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("transaction: %s is %d, at most %d is allowed", e.What, e.Got, e.Max)
 	}
 	return fmt.Sprintf("key %q: %s is %d, at most %d is allowed", e.Key, e.What, e.Got, e.Max)
+}
+
+// check refuses what no view can resolve.
+func (t Txn) check() error {
+	if n := len(t.Compare) + len(t.Then) + len(t.Else); n > MaxTxnOps {
+		return &LimitError{What: "the number of compares and operations", Got: n, Max: MaxTxnOps}
+	}
+	size := 0
+	for _, compare := range t.Compare {
+		if err := compare.check(); err != nil {
+			return err
+		}
+		size += len(compare.Key) + len(compare.Value)
+	}
+	for _, op := range slices.Concat(t.Then, t.Else) {
+		if err := op.check(); err != nil {
+			return err
+		}
+		size += len(op.Key) + len(op.Prefix) + len(op.Value)
+	}
+	if size > MaxTxnBytes {
+		return &LimitError{What: "the size in bytes", Got: size, Max: MaxTxnBytes}
+	}
+	return nil
+}
+
+func (o Op) check() error {
+	switch o.Kind {
+	case OpDeleteRange:
+		return checkRange(o.Prefix)
+	case OpPut, OpDelete:
+		if len(o.Value) > MaxValueBytes {
+			return &LimitError{Key: o.Key, What: "the value's size in bytes", Got: len(o.Value), Max: MaxValueBytes}
+		}
+		_, err := ParseKey(string(o.Key))
+		return err
+	}
+	return fmt.Errorf("operation on key %q: unknown kind %d", o.Key, o.Kind)
 }

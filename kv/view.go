@@ -1,15 +1,136 @@
 package kv
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+)
 
 // View is the state at one revision: immutable, ordered by key, safe for any
-// number of goroutines, valid for ever. The zero View is empty.
-type View struct{}
+// number of goroutines and valid for ever. A change gives another View that
+// shares all that did not change. The zero View is empty.
+type View struct {
+	head Head
+	keys *iradix.Tree[*Entry] // nil in the zero View
+}
 
-func (v View) Head() Head                            { return Head{} }
-func (v View) Rev() Rev                              { return v.Head().Rev }
-func (v View) Len() int                              { return 0 }
-func (v View) Get(key Key) (Entry, bool)             { return Entry{}, false }
-func (v View) Under(prefix string) iter.Seq[Entry]   { return func(func(Entry) bool) {} }
-func (v View) Resolve(t Txn) (Commit, Result, error) { return Commit{}, Result{}, nil }
-func (v View) Apply(c Commit) (View, error)          { return v, nil }
+// Head is where in history the view stands.
+func (v View) Head() Head { return v.head }
+
+// Rev is the revision of the view, the zero Rev in the zero View.
+func (v View) Rev() Rev { return v.head.Rev }
+
+// Len counts the keys.
+func (v View) Len() int {
+	if v.keys == nil {
+		return 0
+	}
+	return v.keys.Len()
+}
+
+// Get returns the entry of a key, if it is there.
+func (v View) Get(key Key) (Entry, bool) {
+	if entry := v.find(key); entry != nil {
+		return *entry, true
+	}
+	return Entry{}, false
+}
+
+// Under yields the entries that prefix covers, as the function Under says, in
+// the order of their keys. The loop may stop at any time.
+func (v View) Under(prefix string) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		if v.keys == nil {
+			return
+		}
+		for entry := range entriesUnder(v.keys.Root(), prefix) {
+			if !yield(*entry) {
+				return
+			}
+		}
+	}
+}
+
+// Apply returns the view after c. It returns ErrGap if c is not the next
+// revision, and ErrDiverged if c belongs to another history than v.
+func (v View) Apply(c Commit) (View, error) {
+	if err := v.follows(c); err != nil {
+		return View{}, err
+	}
+	keys := v.begin()
+	for _, effect := range c.Effects {
+		key := []byte(effect.Entry.Key)
+		if effect.Deleted {
+			keys.Delete(key)
+			continue
+		}
+		entry := c.entry(effect)
+		keys.Insert(key, &entry)
+	}
+	return View{head: c.head(v.head.EpochID), keys: keys.CommitOnly()}, nil
+}
+
+// follows checks that c may be applied to v.
+func (v View) follows(c Commit) error {
+	switch {
+	case c.Rev.Epoch != v.head.Rev.Epoch:
+		return fmt.Errorf("revision %s after %s: %w: another epoch", c.Rev, v.head.Rev, ErrDiverged)
+	case c.Rev != v.head.Rev.Next():
+		return fmt.Errorf("revision %s after %s: %w", c.Rev, v.head.Rev, ErrGap)
+	case c.Prev != v.head.Hash:
+		return fmt.Errorf("revision %s: %w: it follows %x, here is %x", c.Rev, ErrDiverged, c.Prev[:8], v.head.Hash[:8])
+	case c.Hash != c.hash():
+		return fmt.Errorf("revision %s: %w: its content does not have its hash", c.Rev, ErrDiverged)
+	}
+	return nil
+}
+
+func (v View) find(key Key) *Entry {
+	if v.keys == nil {
+		return nil
+	}
+	entry, _ := v.keys.Get([]byte(key))
+	return entry
+}
+
+// begin starts a private copy of the keys that can be changed.
+func (v View) begin() *iradix.Txn[*Entry] {
+	if v.keys == nil {
+		return iradix.New[*Entry]().Txn()
+	}
+	return v.keys.Txn()
+}
+
+// entriesUnder walks the part of a tree that prefix covers.
+func entriesUnder[T any](root *iradix.Node[T], prefix string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, value := range pairsUnder(root, prefix) {
+			if !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// pairsUnder yields the key itself and then what is below it, so that siblings
+// such as "a/b-c" are never visited for "a/b".
+func pairsUnder[T any](root *iradix.Node[T], prefix string) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		below := prefix
+		if prefix != "" && !strings.HasSuffix(prefix, "/") {
+			below += "/"
+			if value, ok := root.Get([]byte(prefix)); ok && !yield(prefix, value) {
+				return
+			}
+		}
+		walk := root.Iterator()
+		walk.SeekPrefix([]byte(below))
+		for key, value, ok := walk.Next(); ok; key, value, ok = walk.Next() {
+			if !yield(string(key), value) {
+				return
+			}
+		}
+	}
+}

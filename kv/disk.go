@@ -1,0 +1,177 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+var (
+	// ErrDiskFull refuses one write for want of space. Nothing has changed, and
+	// once there is space writes succeed again.
+	ErrDiskFull = errors.New("disk is full")
+	// ErrReadOnly refuses every write after one of which the disk could not say
+	// whether it happened. Only opening the file again can tell: the write may
+	// turn out to be there. Reading goes on from memory.
+	ErrReadOnly = errors.New("store is read-only since a write failed")
+)
+
+// The buckets of the file.
+var (
+	bucketMeta    = []byte("meta")    // ledgerName -> ledger
+	bucketEntries = []byte("op")      // key -> entry
+	bucketHistory = []byte("hist")    // revName -> step
+	bucketLocal   = []byte("local")   // local name -> value
+	buckets       = [][]byte{bucketMeta, bucketEntries, bucketHistory, bucketLocal}
+)
+
+// disk is the file. It is read once, when it is opened; after that it is only
+// written. It is for one goroutine at a time.
+type disk struct {
+	path string
+	file *os.File // bbolt's own handle
+	db   *bolt.DB
+	// ledger is what the file holds.
+	ledger ledger
+	// failed is why nothing can be written any more, nil while it can.
+	failed error
+	// commit ends a transaction. Tests put failing ones in its place.
+	commit func(*bolt.Tx) error
+}
+
+// saveSteps writes new steps and what they do to the entries, and forgets those
+// that left the history. h is the history after that.
+func (d *disk) saveSteps(added, dropped []*step, h history) error {
+	return d.update(func(tx *bolt.Tx, l *ledger) error {
+		l.head, l.base = h.head(), h.base
+		for _, s := range added {
+			if err := saveStep(tx, l, s); err != nil {
+				return err
+			}
+		}
+		for _, s := range dropped {
+			if err := tx.Bucket(bucketHistory).Delete(revName(s.commit.Rev)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func saveStep(tx *bolt.Tx, l *ledger, s *step) error {
+	for i, effect := range s.commit.Effects {
+		if err := saveEffect(tx, l, effect, s.before[i]); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketHistory).Put(revName(s.commit.Rev), encodeStep(s))
+}
+
+func saveEffect(tx *bolt.Tx, l *ledger, effect Effect, before *Entry) error {
+	entries, key := tx.Bucket(bucketEntries), []byte(effect.Entry.Key)
+	if before != nil {
+		l.entries.remove(encodeEntry(*before))
+	}
+	if effect.Deleted {
+		return entries.Delete(key)
+	}
+	record := encodeEntry(effect.Entry)
+	l.entries.add(record)
+	return entries.Put(key, record)
+}
+
+// saveLocal replaces a local value; nil means none.
+func (d *disk) saveLocal(name string, old, value []byte) error {
+	return d.update(func(tx *bolt.Tx, l *ledger) error {
+		if old != nil {
+			l.local.remove(seal([]byte(name), old))
+		}
+		if value == nil {
+			return tx.Bucket(bucketLocal).Delete([]byte(name))
+		}
+		record := seal([]byte(name), value)
+		l.local.add(record)
+		return tx.Bucket(bucketLocal).Put([]byte(name), record)
+	})
+}
+
+// update runs one transaction and returns when it is synced. change adapts the
+// ledger to what it writes.
+func (d *disk) update(change func(*bolt.Tx, *ledger) error) error {
+	if d.failed != nil {
+		return d.failed
+	}
+	next := d.ledger
+	err := guard(func() error { return d.transact(change, &next) })
+	if err != nil {
+		return d.refuse(err)
+	}
+	d.ledger = next
+	return nil
+}
+
+func (d *disk) transact(change func(*bolt.Tx, *ledger) error, next *ledger) error {
+	tx, err := d.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := change(tx, next); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Bucket(bucketMeta).Put(ledgerName, encodeLedger(*next)); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return d.commit(tx)
+}
+
+// refuse names the error of a failed write and decides whether writing may go
+// on: only if the disk was full and the file still says what it said before.
+func (d *disk) refuse(err error) error {
+	if isDiskFull(err) && d.unchanged() {
+		return fmt.Errorf("%w: %s: %v", ErrDiskFull, d.path, err)
+	}
+	d.failed = fmt.Errorf("%w: %s: %w", ErrReadOnly, d.path, err)
+	return d.failed
+}
+
+// unchanged reports whether the last ledger that was acknowledged is the one that
+// the next transaction would build on.
+func (d *disk) unchanged() bool {
+	same := false
+	err := guard(func() error {
+		return d.db.View(func(tx *bolt.Tx) error {
+			same = bytes.Equal(tx.Bucket(bucketMeta).Get(ledgerName), encodeLedger(d.ledger))
+			return nil
+		})
+	})
+	return err == nil && same
+}
+
+// isDiskFull also looks into the text, because bbolt does not wrap the errors of
+// growing its file.
+func isDiskFull(err error) bool {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// close closes bbolt, or only the file if a fault may have left bbolt's locks
+// held: closing would then wait for ever.
+func (d *disk) close() error {
+	var broken *fault
+	if errors.As(d.failed, &broken) {
+		return release(d.file)
+	}
+	if err := guard(d.db.Close); err != nil {
+		return fmt.Errorf("closing %s: %w", d.path, err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	bolt "go.etcd.io/bbolt"
+)
+
+// ErrLocked is returned by Open when another process has the store open.
+var ErrLocked = errors.New("in use by another process")
+
+// CorruptError says that a store's file is damaged, and where. The file has not
+// been changed.
+type CorruptError struct {
+	Path    string
+	What    string // as page 7, or revision 1.12
+	Problem string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is corrupt and was left as it is: %s %s; put a backup in its place, or move it away to start empty",
+		e.Path, e.What, e.Problem)
+}
+
+// corrupt is a *CorruptError of which the path is still to be filled in.
+func corrupt(problem, what string, args ...any) error {
+	return &CorruptError{What: fmt.Sprintf(what, args...), Problem: problem}
+}
+
+// openDisk opens the store at path, or creates it, and reads all of it.
+func openDisk(path string) (*disk, contents, error) {
+	d, err := openFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createFile(path); err != nil {
+			return nil, contents{}, explain(err, path)
+		}
+		d, err = openFile(path)
+	}
+	if err != nil {
+		return nil, contents{}, explain(err, path)
+	}
+	var found contents
+	if err := guard(func() error { return d.db.View(d.loadInto(&found)) }); err != nil {
+		return nil, contents{}, errors.Join(explain(err, path), d.abandon(err))
+	}
+	return d, found, nil
+}
+
+// explain makes the error that Open promises.
+func explain(err error, path string) error {
+	var damage *CorruptError
+	var broken *fault
+	switch {
+	case errors.As(err, &damage):
+		damage.Path = path
+		return damage
+	case errors.As(err, &broken):
+		return &CorruptError{Path: path, What: "a page", Problem: "cannot be read: " + broken.Error()}
+	case errors.Is(err, ErrLocked):
+		return fmt.Errorf("store %s is %w", path, ErrLocked)
+	case isDiskFull(err):
+		return fmt.Errorf("store %s: %w: %w", path, ErrDiskFull, err)
+	}
+	return fmt.Errorf("store: %w", err)
+}
+
+// createFile makes an empty store. It appears at path complete and synced or not
+// at all, so that a file which is there but short or empty is known to be damaged.
+func createFile(path string) error {
+	draft, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	if err := errors.Join(draft.Close(), guard(func() error { return fillFile(draft.Name()) })); err != nil {
+		return err
+	}
+	// A link, unlike a rename, never replaces what another process made meanwhile.
+	if err := os.Link(draft.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func fillFile(path string) error {
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		start := newContents().view.head
+		return tx.Bucket(bucketMeta).Put(ledgerName, encodeLedger(ledger{head: start, base: start}))
+	})
+	return errors.Join(err, db.Close())
+}
+
+// syncFolder makes a new name in a folder survive a power cut.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// openFile opens a store that exists. The pages are checked under the lock and
+// before bbolt, which trusts them, maps the file.
+func openFile(path string) (*disk, error) {
+	d := &disk{path: path, commit: (*bolt.Tx).Commit}
+	err := guard(func() (err error) {
+		d.db, err = bolt.Open(path, 0o600, &bolt.Options{
+			// The freelist stays on disk (NoFreelistSync is off): without it bbolt
+			// rebuilds the list in a goroutine of its own, which no guard reaches.
+			FreelistType: bolt.FreelistMapType,
+			OpenFile: func(path string, _ int, _ os.FileMode) (_ *os.File, err error) {
+				d.file, err = lockFile(path)
+				return d.file, err
+			},
+		})
+		return err
+	})
+	var broken *fault
+	if errors.As(err, &broken) {
+		return nil, errors.Join(err, release(d.file))
+	}
+	return d, err
+}
+
+// lockFile opens, locks and checks a file.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	if err == nil {
+		err = checkPages(file)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// release gives the lock back before it closes the file: a mapping that a
+// fault left behind would keep it else.
+func release(file *os.File) error {
+	return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+}
+
+// abandon closes a file that could not be read because of err.
+func (d *disk) abandon(err error) error {
+	d.failed = err
+	return d.close()
+}
+
+// loadInto reads all records and checks them against the ledger.
+func (d *disk) loadInto(found *contents) func(*bolt.Tx) error {
+	return func(tx *bolt.Tx) (err error) {
+		for _, name := range buckets {
+			if tx.Bucket(name) == nil {
+				return corrupt("is missing", "bucket %q", name)
+			}
+		}
+		var problem string
+		if d.ledger, problem = decodeLedger(tx.Bucket(bucketMeta).Get(ledgerName)); problem != "" {
+			return corrupt(problem, "the ledger")
+		}
+		if found.view, err = loadView(tx, d.ledger); err != nil {
+			return err
+		}
+		if found.history, err = loadHistory(tx, d.ledger); err != nil {
+			return err
+		}
+		found.local, err = loadLocal(tx, d.ledger)
+		return err
+	}
+}
+
+func loadView(tx *bolt.Tx, l ledger) (View, error) {
+	keys, seen := View{}.begin(), tally{}
+	err := tx.Bucket(bucketEntries).ForEach(func(key, record []byte) error {
+		entry, problem := decodeEntry(Key(key), record)
+		if problem != "" {
+			return corrupt(problem, "the record of key %q", key)
+		}
+		seen.add(record)
+		keys.Insert(key, &entry)
+		return nil
+	})
+	if err == nil && seen != l.entries {
+		err = corrupt(fmt.Sprintf("are not those of revision %s: there are %d of %d", l.head.Rev, seen.count, l.entries.count), "the entries")
+	}
+	return View{head: l.head, keys: keys.CommitOnly()}, err
+}
+
+func loadHistory(tx *bolt.Tx, l ledger) (history, error) {
+	h := history{base: l.base}
+	err := tx.Bucket(bucketHistory).ForEach(func(name, record []byte) error {
+		s, problem := decodeStep(name, record)
+		if problem != "" {
+			return corrupt(problem, "the record %x of the history", name)
+		}
+		if err := (View{head: h.head()}).follows(s.commit); err != nil {
+			return corrupt("does not follow: "+err.Error(), "the history")
+		}
+		h = h.extend(s)
+		return nil
+	})
+	if err == nil && h.head() != l.head {
+		err = corrupt(fmt.Sprintf("ends at revision %s instead of %s", h.head().Rev, l.head.Rev), "the history")
+	}
+	return h, err
+}
+
+func loadLocal(tx *bolt.Tx, l ledger) (*iradix.Tree[[]byte], error) {
+	names, seen := iradix.New[[]byte]().Txn(), tally{}
+	err := tx.Bucket(bucketLocal).ForEach(func(name, record []byte) error {
+		value, problem := unseal(name, record)
+		if problem != "" {
+			return corrupt(problem, "the record of local name %q", name)
+		}
+		seen.add(record)
+		names.Insert(name, append([]byte{}, value...))
+		return nil
+	})
+	if err == nil && seen != l.local {
+		err = corrupt(fmt.Sprintf("are not the last ones: there are %d of %d", seen.count, l.local.count), "the local values")
+	}
+	return names.CommitOnly(), err
+}

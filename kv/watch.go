@@ -1,0 +1,108 @@
+package kv
+
+import "context"
+
+// EventType says what happened to a key.
+type EventType int
+
+const (
+	EventPut EventType = iota
+	EventDelete
+)
+
+// Event is one change of one key. Of a delete, Entry has the key, and of whom,
+// when and in which revision it was deleted (ModRev).
+type Event struct {
+	Type  EventType
+	Entry Entry
+}
+
+// Batch is everything that one revision changed under the watched prefix, in the
+// order of the keys.
+type Batch struct {
+	Rev    Rev
+	Events []Event
+}
+
+// Watcher reads the history forward from a revision. It has no queue that could
+// fill: it is a cursor, and a watcher that is too slow for the history that is
+// kept is told so by a *CompactedError. It holds nothing that must be closed, and
+// is for one goroutine.
+type Watcher struct {
+	store  *Store
+	prefix string
+	cursor Rev
+}
+
+// Watch returns a watcher of the keys that prefix covers, beginning after the
+// revision since; the zero Rev means the present one. A *CompactedError says
+// that the history does not lead on from since: because it is too old, or
+// because it is of another history or above the head, as after a restore of an
+// older state.
+func (s *Store) Watch(prefix string, since Rev) (*Watcher, error) {
+	now := s.now.Load()
+	if since.IsZero() {
+		since = now.view.Rev()
+	}
+	if _, err := now.history.after(since); err != nil {
+		return nil, err
+	}
+	return &Watcher{store: s, prefix: prefix, cursor: since}, nil
+}
+
+// Next waits for the next revision that changes a watched key. After an error of
+// ctx it can be called again; after a *CompactedError the caller has to start
+// anew from a View; ErrClosed ends it.
+func (w *Watcher) Next(ctx context.Context) (Batch, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return Batch{}, err
+		}
+		now := w.store.now.Load()
+		batch, err := w.advance(now.history)
+		if err != nil || len(batch.Events) > 0 {
+			return batch, err
+		}
+		select {
+		case <-now.changed:
+		case <-w.store.closed:
+			return Batch{}, ErrClosed
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Rev is the revision up to which everything has been returned by Next. It moves
+// on past revisions that change no watched key, so that a watcher of a quiet
+// prefix can resume from it.
+func (w *Watcher) Rev() Rev { return w.cursor }
+
+// advance moves to the next step that concerns the watcher, or to the head.
+func (w *Watcher) advance(h history) (Batch, error) {
+	steps, err := h.after(w.cursor)
+	if err != nil {
+		return Batch{}, err
+	}
+	for _, s := range steps {
+		w.cursor = s.commit.Rev
+		if events := s.events(w.prefix); len(events) > 0 {
+			return Batch{Rev: w.cursor, Events: events}, nil
+		}
+	}
+	return Batch{}, nil
+}
+
+func (s *step) events(prefix string) []Event {
+	var events []Event
+	for _, effect := range s.commit.Effects {
+		if !Under(prefix, effect.Entry.Key) {
+			continue
+		}
+		event := Event{Entry: s.commit.entry(effect)}
+		if effect.Deleted {
+			event.Type = EventDelete
+		}
+		events = append(events, event)
+	}
+	return events
+}
