@@ -1,6 +1,13 @@
 package exchange
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrTimeout is an attempt that one of its bounds ended: the wait for a
+// connection, for the head, or the silence between bytes of a body.
+var ErrTimeout = errors.New("timed out")
 
 // Phase tells how far an attempt had come when it failed; what may be tried
 // again depends on it.

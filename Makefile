@@ -1,0 +1,54 @@
+# The targets below are for people; .ci/run calls some of them.
+# `make help` prints the comment that follows "##" behind each target.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X grapevine/cli.version=$(VERSION)
+FUZZTIME ?= 10s
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check race lint fmt fuzz bench generate long clean
+
+help: ## print this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/agent and bin/echo
+	@mkdir -p bin
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/agent ./cli/agent
+	$(GO) build -trimpath -o bin/echo ./examples/echo
+
+run: build ## start one node with two echo backends: proxy :8080, API 127.0.0.1:8500
+	@examples/laptop/run
+
+test: ## everything a contributor waits for, with the race detector
+	CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...
+
+check: lint long fuzz ## all of it: lint, the long tests, a short fuzz of each target
+
+race: test ## the same as test, which always runs with the race detector
+
+long: ## the tests in their full length
+	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m ./...
+
+lint: ## gofumpt, vet, staticcheck, deadcode, tidy
+	@out=$$($(GO) tool gofumpt -l .); test -z "$$out" || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@out=$$($(GO) tool deadcode -test ./...); test -z "$$out" || { echo "unreachable:"; echo "$$out"; exit 1; }
+	$(GO) mod tidy -diff
+
+fmt: ## format with gofumpt
+	$(GO) tool gofumpt -l -w .
+
+generate: ## write the generated reference pages anew
+	$(GO) generate ./...
+
+fuzz: ## fuzz each target for FUZZTIME (10s)
+	@GO='$(GO)' FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+bench: ## run the Go benchmarks and compare them with bench/base.txt if it is there
+	@GO='$(GO)' .ci/bench
+
+clean: ## remove what build and run made
+	rm -rf bin grapevine-data

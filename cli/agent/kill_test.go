@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// kills is how often the agent is killed in the middle of its writes.
+const kills = 50
+
+// Acknowledged writes survive kill -9 at random moments; what was under way
+// may have come or not, and nothing else has changed.
+func TestAcknowledgedWritesSurviveKill(t *testing.T) {
+	dir := t.TempDir()
+	const writers = 4
+	var written, acknowledged [writers]int // the last value of each writer's key
+	total := 0
+	for round := range kills {
+		p := startAgent(t, dir)
+		for w := range writers {
+			acknowledged[w] = checkSurvived(t, p, round, w, acknowledged[w], written[w])
+			written[w] = acknowledged[w]
+		}
+		before := sum(acknowledged[:])
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() { write(p, w, &written[w], &acknowledged[w]) })
+		}
+		<-time.After(time.Duration(rand.IntN(int(20 * time.Millisecond))))
+		p.kill()
+		wg.Wait()
+		total += sum(acknowledged[:]) - before
+	}
+	if total < kills {
+		t.Errorf("only %d writes were acknowledged in %d rounds: the test shows nothing", total, kills)
+	}
+	t.Logf("%d acknowledged writes over %d kills", total, kills)
+}
+
+// write puts one number after the other until the agent is gone.
+func write(p *process, writer int, written, acknowledged *int) {
+	for {
+		*written++
+		code, _, err := p.api("PUT", fmt.Sprintf("/v1/kv/app/w%d", writer), strconv.Itoa(*written))
+		if err != nil || code != 200 {
+			return
+		}
+		*acknowledged = *written
+	}
+}
+
+// checkSurvived gives the value that a writer's key has after a restart.
+func checkSurvived(t *testing.T, p *process, round, writer, acknowledged, written int) int {
+	t.Helper()
+	code, body, err := p.api("GET", fmt.Sprintf("/v1/kv/app/w%d", writer), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code == 404 && acknowledged == 0 {
+		return 0
+	}
+	got, err := strconv.Atoi(body)
+	if code != 200 || err != nil || got < acknowledged || got > written {
+		t.Fatalf("round %d: writer %d has %d %q; %d was acknowledged, %d sent", round, writer, code, body, acknowledged, written)
+	}
+	return got
+}
+
+func sum(list []int) (total int) {
+	for _, n := range list {
+		total += n
+	}
+	return total
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary stand in for the program, with the race detector in it: a script that calls agent
+// calls main.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"agent": main})
+}
+
+// TestScripts plays the sessions under testdata/script. Beside agent they may call echo, a backend of ours, and
+//
+//	exits CODE COMMAND...   run a command that must end with this exit code
+//	await COMMAND...        run a command again and again until it succeeds
+func TestScripts(t *testing.T) {
+	tools := t.TempDir()
+	build := exec.Command("go", "build", "-o", tools, "../../examples/echo")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s\nstdout:\n%sstderr:\n%s", code, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: await COMMAND...")
+	}
+	for deadline := time.Now().Add(patience); ts.Exec(args[0], args[1:]...) != nil; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("never succeeded\nstdout:\n%sstderr:\n%s", ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+		}
+	}
+}

@@ -1,0 +1,108 @@
+// Package grapevine has no code of its own: its test holds the architecture.
+package grapevine
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "grapevine"
+
+// floors give each package its height. A package may import those that are
+// lower, and no others of this module. See docs/design/floors.md.
+var floors = map[string]int{
+	"cli/agent":        60, // main
+	"cli":              50, // commands: words into API calls, results into tables
+	"agent":            40, // builds one node, starts and stops it in order
+	"agent/api":        30, // the HTTP API over what it needs of the rest
+	"gateway":          20, // a view into a table, and serving it
+	"kv/consensus":     20, // one order for operator writes
+	"gateway/routing":  12, // which route takes a request
+	"gateway/stdhttp":  12, // exchanges over net/http
+	"gateway/exchange": 10, // one request and its response
+	"gateway/spec":     10, // shapes: decode, validate, all faults at once
+	"kv":               10, // which entry is newer; the winner on disk; views
+	"examples/echo":    0,  // a backend to try things with
+}
+
+// doors are the only packages that may import a foreign library, so that each
+// can be replaced behind one of them.
+var doors = map[string][]string{
+	"go.etcd.io/bbolt":                           {"kv"},
+	"github.com/hashicorp/go-immutable-radix/v2": {"kv"},
+	"github.com/urfave/cli/v2":                   {"cli"},
+	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
+	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},
+}
+
+func TestFloors(t *testing.T) {
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && file != "." || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go") || filepath.Dir(file) == ".":
+			return nil
+		}
+		checkImports(t, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkImports(t *testing.T, file string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg := path.Dir(filepath.ToSlash(file))
+	floor, known := floors[pkg]
+	if !known {
+		t.Errorf("%s: package %s has no floor; give it one in floors_test.go", file, pkg)
+		return
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFloor(t, file, pkg, floor, imported)
+		checkDoor(t, file, pkg, imported)
+	}
+}
+
+func checkFloor(t *testing.T, file, pkg string, floor int, imported string) {
+	t.Helper()
+	own, ok := strings.CutPrefix(imported, module+"/")
+	if !ok || own == pkg { // a package's external test imports the package
+		return
+	}
+	if other, known := floors[own]; known && other >= floor {
+		t.Errorf("%s: %s (floor %d) may not import %s (floor %d)", file, pkg, floor, own, other)
+	}
+}
+
+func checkDoor(t *testing.T, file, pkg, imported string) {
+	t.Helper()
+	for library, allowed := range doors {
+		if imported != library && !strings.HasPrefix(imported, library+"/") {
+			continue
+		}
+		for _, door := range allowed {
+			if pkg == door {
+				return
+			}
+		}
+		t.Errorf("%s: only %s may import %s", file, strings.Join(allowed, ", "), library)
+	}
+}

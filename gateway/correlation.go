@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+
+	"grapevine/gateway/exchange"
+)
+
+// CorrelationHeader carries the one id of a request, to the backend and back to
+// the client.
+const CorrelationHeader = "X-Correlation-ID"
+
+// maxCorrelation bounds an id that a client sends; a longer one is replaced.
+const maxCorrelation = 128
+
+// correlate ensures that the request has one id: the client's when it is well
+// formed, else the trace's, else a new one. The response echoes it, in place
+// of what the backend may have said.
+func correlate(next exchange.Handler) exchange.Handler {
+	return exchange.HandlerFunc(func(x *exchange.Exchange) {
+		x.CorrelationID = correlationID(x.Request.Fields)
+		x.Request.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
+		next.Serve(x)
+		if x.Response.Status != 0 {
+			x.Response.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
+		}
+	})
+}
+
+func correlationID(fields exchange.Fields) string {
+	if sent := fields.Get(CorrelationHeader); validCorrelation(sent) {
+		return string(sent)
+	}
+	if trace := traceID(fields.Get("Traceparent")); trace != nil {
+		return string(trace)
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	return hex.EncodeToString(id[:])
+}
+
+// validCorrelation allows 1 to 128 of [A-Za-z0-9._:/-], which are safe in logs,
+// headers and shells.
+func validCorrelation(id []byte) bool {
+	if len(id) == 0 || len(id) > maxCorrelation {
+		return false
+	}
+	for _, c := range id {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && !('-' <= c && c <= ':') && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// traceID is the trace-id of a traceparent (W3C Trace Context §3.2.2): 32
+// lower-case hex digits, not all of them zero.
+func traceID(parent []byte) []byte {
+	parts := bytes.Split(parent, []byte("-"))
+	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || string(parts[0]) == "ff" {
+		return nil
+	}
+	for _, c := range parts[1] {
+		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return nil
+		}
+	}
+	if len(bytes.Trim(parts[1], "0")) == 0 {
+		return nil
+	}
+	return parts[1]
+}

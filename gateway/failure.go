@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"errors"
+
+	"grapevine/gateway/exchange"
+)
+
+// retryAfter tells a client when a passing trouble may be over.
+var retryAfter = exchange.Field{Name: []byte("Retry-After"), Value: []byte("1")}
+
+func phaseOf(err error) exchange.Phase {
+	var attempt *exchange.AttemptError
+	if errors.As(err, &attempt) {
+		return attempt.Phase
+	}
+	return exchange.PhaseExchange
+}
+
+// failAttempt answers for a failed attempt. It is the one place where a
+// failure of an upstream becomes a status; addresses stay in the log.
+func failAttempt(x *exchange.Exchange, err error) {
+	switch phase := phaseOf(err); {
+	case phase == exchange.PhaseClientGone:
+		x.Response.Status, x.Reason = 0, "client_gone"
+	case phase == exchange.PhaseRequestBody:
+		x.Fail(exchange.Problem{Status: 400, Code: "bad_request_body", Detail: "The request's body broke off or is malformed."})
+	case phase == exchange.PhaseTimeout:
+		x.Fail(exchange.Problem{Status: 504, Code: "timeout", Detail: "The service did not answer in time."})
+	case phase == exchange.PhaseConnect && errors.Is(err, exchange.ErrTimeout):
+		x.Fail(exchange.Problem{Status: 504, Code: "connect_timeout", Detail: "The service could not be reached in time."})
+	case phase == exchange.PhaseConnect:
+		x.Fail(exchange.Problem{Status: 502, Code: "connect_failed", Detail: "The service could not be reached."})
+	default:
+		x.Fail(exchange.Problem{Status: 502, Code: "bad_response", Detail: "The service closed the connection or sent no valid response."})
+	}
+}

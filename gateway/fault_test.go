@@ -1,0 +1,308 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"grapevine/gateway"
+	"grapevine/gateway/exchange"
+)
+
+func TestUnreachable(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/down", route("/down", unused(t)))
+	f.get("/down").problem(t, 502, "connect_failed")
+	f.put("gateway/clusters/empty", `{"destinations":{}}`)
+	f.put("gateway/routes/empty", `{"path":"/empty","cluster":"empty"}`)
+	refused := f.get("/empty")
+	refused.problem(t, 503, "no_destination")
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+}
+
+// A dial that is refused is nobody's loss: the next destination gets the
+// request, body and all.
+func TestDialGoesOnToTheNext(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/r", unused(t), backend(t, "up"), unused(t)))
+	for range 6 {
+		got := f.ask("POST", "/r", "Content-Length: 5", "", "hello")
+		if s := got.seen(t); s.Backend != "up" || s.Body != "hello" {
+			t.Errorf("got %+v", s)
+		}
+	}
+}
+
+func TestBadResponse(t *testing.T) {
+	f := start(t, "")
+	for name, bytes := range map[string]string{
+		"garbage":  "no http at all\r\n\r\n",
+		"nothing":  "",
+		"half":     "HTTP/1.1 200 OK\r\nContent-",
+		"badchunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+	} {
+		f.put("gateway/routes/"+name, route("/"+name, tcp(t, func(conn net.Conn) {
+			http.ReadRequest(bufio.NewReader(conn))
+			io.WriteString(conn, bytes)
+			conn.Close()
+		})))
+		f.get("/"+name).problem(t, 502, "bad_response")
+	}
+}
+
+func TestHeadTimeout(t *testing.T) {
+	f := start(t, "")
+	release := make(chan struct{})
+	defer close(release)
+	var executed int
+	slow := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		executed++
+		io.Copy(io.Discard, r.Body)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	f.put("gateway/routes/slow", `{"path":"/slow","timeout":"50ms","backends":["`+slow+`","`+slow+`/"]}`)
+	f.put("gateway/routes/slow", `{"path":"/slow","timeout":"50ms","backends":["`+slow+`"]}`)
+	f.ask("POST", "/slow", "Content-Length: 2", "", "hi").problem(t, 504, "timeout")
+	if executed != 1 {
+		t.Errorf("the POST was executed %d times", executed)
+	}
+}
+
+// The wait for the head begins when the request has ended, however long the
+// client took to send it.
+func TestTimeoutBeginsAtRequestsEnd(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", `{"path":"/r","timeout":"100ms","backends":["`+backend(t, "b")+`"]}`)
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /r HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+	for range 3 { // 300 ms in all, three times the timeout
+		<-time.After(100 * time.Millisecond)
+		io.WriteString(conn, "x")
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || response.StatusCode != 200 {
+		t.Fatalf("got %v, %v; want 200", response, err)
+	}
+	response.Body.Close()
+}
+
+// A response that breaks off never looks whole (O08).
+func TestBrokenResponse(t *testing.T) {
+	f := start(t, "")
+	for name, bytes := range map[string]string{
+		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + strings.Repeat("x", 500),
+		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+	} {
+		f.put("gateway/routes/"+name, route("/"+name, tcp(t, func(conn net.Conn) {
+			http.ReadRequest(bufio.NewReader(conn))
+			io.WriteString(conn, bytes)
+			conn.(*net.TCPConn).SetLinger(0) // a reset, not an end
+			conn.Close()
+		})))
+		response, err := http.Get("http://" + f.address + "/" + name)
+		if err != nil {
+			continue // cut before the head was sent: broken, and visibly so
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err == nil {
+			t.Errorf("%s: the client took %d bytes %q for a whole response", name, len(body), body)
+		}
+		if strings.Contains(string(body), "urn:") {
+			t.Errorf("%s: something was appended: %q", name, body)
+		}
+	}
+}
+
+// Bodies stream both ways: each side sees a piece before the next one is sent.
+func TestStreaming(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/echo", route("/echo", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		buffer := make([]byte, 64)
+		for {
+			n, err := r.Body.Read(buffer)
+			w.Write(buffer[:n])
+			w.(http.Flusher).Flush()
+			if err != nil {
+				return
+			}
+		}
+	})))
+	reader, writer := io.Pipe()
+	request, _ := http.NewRequest("POST", "http://"+f.address+"/echo", reader)
+	go io.WriteString(writer, "one")
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for _, piece := range []string{"one", "two", "three"} {
+		if piece != "one" {
+			io.WriteString(writer, piece)
+		}
+		got := make([]byte, len(piece))
+		if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != piece {
+			t.Fatalf("got %q, %v; want %q", got, err, piece)
+		}
+	}
+	writer.Close()
+	if rest, err := io.ReadAll(response.Body); err != nil || len(rest) > 0 {
+		t.Errorf("rest %q, %v", rest, err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A client that leaves frees the backend, and counts as 499.
+func TestClientLeaves(t *testing.T) {
+	ended := make(chan string, 1)
+	watch := func(next exchange.Handler) exchange.Handler {
+		return exchange.HandlerFunc(func(x *exchange.Exchange) {
+			next.Serve(x)
+			ended <- fmt.Sprint(x.Response.Status, " ", x.Reason)
+		})
+	}
+	f := start(t, "", func(g *gateway.Gateway) { g.Use(watch) })
+	arrived, cancelled := make(chan struct{}), make(chan struct{})
+	f.put("gateway/routes/r", route("/r", serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(cancelled)
+	})))
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(conn, "GET /r HTTP/1.1\r\nHost: x\r\n\r\n")
+	await(t, arrived)
+	conn.Close()
+	await(t, cancelled)
+	select {
+	case got := <-ended:
+		if got != "0 client_gone" {
+			t.Errorf("ended with %q", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("the exchange did not end")
+	}
+	f.metric(t, `grapevine_requests_total{class="499",route="r"}`, 1)
+}
+
+func TestTrailersAndInterim(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/r", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(103)
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Trailer", "X-Sum")
+		io.WriteString(w, "body")
+		w.Header().Set("X-Sum", r.Trailer.Get("X-Request-Sum"))
+		w.Header().Set(http.TrailerPrefix+"X-Late", "late")
+	})))
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "POST /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Request-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Request-Sum: 42\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	early, err := http.ReadResponse(reader, nil)
+	if err != nil || early.StatusCode != 103 || early.Header.Get("Link") == "" {
+		t.Fatalf("got %v, %v; want 103 with Link", early, err)
+	}
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil || string(body) != "body" || response.Trailer.Get("X-Sum") != "42" || response.Trailer.Get("X-Late") != "late" {
+		t.Errorf("got %q, %v, trailers %v", body, err, response.Trailer)
+	}
+}
+
+// What has no body stays without one, and HEAD keeps the length.
+func TestBodiless(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/{status}", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/204":
+			w.WriteHeader(204)
+		case "/304":
+			w.Header().Set("ETag", `"1"`)
+			w.WriteHeader(304)
+		default:
+			w.Header().Set("Content-Length", "5")
+			io.WriteString(w, "hello")
+		}
+	})))
+	for _, target := range []string{"/204", "/304"} {
+		if got := f.get(target); fmt.Sprint("/", got.StatusCode) != "/"+strings.TrimPrefix(target, "/") && got.body != "" {
+			t.Errorf("%s: %d %q", target, got.StatusCode, got.body)
+		}
+	}
+	request, _ := http.NewRequest("HEAD", "http://"+f.address+"/x", nil)
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil || response.ContentLength != 5 {
+		t.Fatalf("HEAD: %v, %v; want length 5", response, err)
+	}
+	response.Body.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A backend that sends no Content-Type gets none invented.
+func TestNothingInvented(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/r", tcp(t, func(conn net.Conn) {
+		defer conn.Close()
+		request, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
+		}
+		ua := request.Header.Get("User-Agent") + request.Header.Get("Accept-Encoding")
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX-Invented: %s\r\nContent-Length: 6\r\n\r\n<html>", ua)
+	})))
+	got := f.get("/r")
+	if got.Header.Get("Content-Type") != "" || got.Header.Get("X-Invented") != "" || got.body != "<html>" {
+		t.Errorf("got %v %q", got.Header, got.body)
+	}
+}
+
+func TestPanicIsOneRequestsOwn(t *testing.T) {
+	f := start(t, "", func(g *gateway.Gateway) {
+		g.Use(func(next exchange.Handler) exchange.Handler {
+			return exchange.HandlerFunc(func(x *exchange.Exchange) {
+				if x.Request.Fields.Has("X-Panic") {
+					panic("on purpose")
+				}
+				next.Serve(x)
+			})
+		})
+	})
+	f.put("gateway/routes/r", route("/r", backend(t, "b")))
+	f.get("/r", "X-Panic: 1").problem(t, 500, "internal_error")
+	f.get("/r").seen(t)
+}
+
+func await(t *testing.T, event <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-event:
+	case <-time.After(patience):
+		t.Fatal("it did not happen")
+	}
+}

@@ -1,0 +1,286 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"grapevine/gateway/exchange"
+	"grapevine/gateway/spec"
+	"grapevine/gateway/stdhttp"
+	"grapevine/kv"
+)
+
+// coalesce is how long after a table went live the next one waits, so that a
+// burst of changes makes a few tables and the first change none wait.
+const coalesce = 20 * time.Millisecond
+
+// Options are what a gateway needs. Source and Keeper are required.
+type Options struct {
+	Source Source
+	// Static is the file layer; nil is an empty one.
+	Static *spec.File
+	Keeper Keeper
+	// Logger gets one line a swap, and what could not be done. Nil discards.
+	Logger *slog.Logger
+	// OnSwap, when set, is called with each table that went live, one at a time.
+	OnSwap func(*Table)
+}
+
+// Gateway serves the live table.
+type Gateway struct {
+	source     Source
+	keeper     Keeper
+	logger     *slog.Logger
+	onSwap     func(*Table)
+	metrics    *metrics
+	middleware []exchange.Middleware
+	front      http.Handler
+
+	table    atomic.Pointer[Table]
+	draining atomic.Bool
+
+	// mu guards the making of tables: static, live and kept.
+	mu     sync.Mutex
+	static *spec.File
+	live   *plan // of the live table, nil before the first
+	kept   map[kv.Key]*decoded
+
+	// swapMu guards swapped, which is closed and replaced at each swap.
+	swapMu  sync.Mutex
+	swapped chan struct{}
+}
+
+// New makes a gateway that serves nothing until Load.
+func New(o Options) *Gateway {
+	g := &Gateway{
+		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap,
+		metrics: newMetrics(), swapped: make(chan struct{}),
+	}
+	if g.static == nil {
+		g.static = &spec.File{}
+	}
+	if g.logger == nil {
+		g.logger = slog.New(slog.DiscardHandler)
+	}
+	if g.onSwap == nil {
+		g.onSwap = func(*Table) {}
+	}
+	g.front = stdhttp.Front{Handler: g}
+	return g
+}
+
+// Use adds steps before a request is matched, the first outermost. It must not
+// be called after Load.
+func (g *Gateway) Use(steps ...exchange.Middleware) {
+	g.middleware = append(g.middleware, steps...)
+}
+
+// Load makes the first table. Faults of the static file are returned as
+// spec.Faults, and nothing is served; faults of the operator's keys are
+// quarantined and logged.
+func (g *Gateway) Load() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kept = readKept(g.keeper, g.logger)
+	return g.install(g.static, refuseStaticFaults)
+}
+
+// Run makes a table for each change until ctx ends. A compilation that breaks
+// off leaves the table before live.
+func (g *Gateway) Run(ctx context.Context) error {
+	for {
+		changed := g.source.Changed()
+		g.refresh()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+		if !sleepUntil(ctx, g.Table().builtAt.Add(coalesce)) {
+			return nil
+		}
+	}
+}
+
+func sleepUntil(ctx context.Context, then time.Time) bool {
+	timer := time.NewTimer(time.Until(then))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refresh makes a table of the newest view, if it is newer than the live one.
+func (g *Gateway) refresh() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.source.View().Rev() == g.live.rev {
+		return
+	}
+	if err := g.install(g.static, blockStaticFaults); err != nil {
+		g.metrics.rejected.Inc()
+		g.logger.Error("table was not made", "err", err, "serving", g.live.rev)
+	}
+}
+
+// SetStatic replaces the file layer and makes a table of it at once. When the
+// file has faults they are returned and nothing changes.
+func (g *Gateway) SetStatic(file *spec.File) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.install(file, refuseStaticFaults)
+}
+
+// staticFaultRule says what becomes of a fault in the file layer. A person who
+// hands over a file is told, and nothing changes. Later, when a change of the
+// operator's keys takes away what a static route needs, that route answers 503
+// and the others get their change.
+type staticFaultRule bool
+
+const (
+	refuseStaticFaults staticFaultRule = true
+	blockStaticFaults  staticFaultRule = false
+)
+
+// install makes a table and swaps it in.
+func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("compile panicked: %v\n%s", cause, debug.Stack())
+		}
+	}()
+	start := time.Now()
+	p := newPlan(g.live, static, g.source.View(), g.lastGood)
+	if faults := staticFaults(p, static); rule == refuseStaticFaults && len(faults) > 0 {
+		return faults
+	}
+	previous := g.table.Load()
+	t := compile(previous, p, g.metrics, chainOptions{g.middleware, g.readiness, g.logger})
+	t.took = time.Since(start)
+	g.keepGood(p)
+	g.static, g.live = static, p
+	g.table.Store(t) // first the swap, then retire what no request can want any more
+	t.retire(previous, g.metrics)
+	g.metrics.live(t)
+	g.logSwap(previous, t)
+	g.onSwap(t)
+	g.announceSwap()
+	return nil
+}
+
+// staticFaults are those of keys that no operator has written, at their place
+// in the file.
+func staticFaults(p *plan, static *spec.File) spec.Faults {
+	var faults spec.Faults
+	for _, f := range p.faults {
+		if _, operators := p.decoded[kv.Key(f.Key)]; !operators {
+			faults = append(faults, static.Locate(f))
+		}
+	}
+	return faults
+}
+
+func (g *Gateway) logSwap(previous, t *Table) {
+	from, added, removed := kv.Rev{}, len(t.routes), 0
+	if previous != nil {
+		from = previous.Rev()
+		added, removed = countChanges(previous.routes, t.routes)
+	}
+	level := slog.LevelInfo
+	if len(t.plan.quarantined) > 0 {
+		level = slog.LevelWarn
+	}
+	g.logger.Log(context.Background(), level, "table is live", "from", from, "to", t.Rev(), "routes", len(t.routes),
+		"added", added, "removed", removed, "quarantined", len(t.plan.quarantined), "hash", t.hash, "took", t.took)
+	for _, f := range t.plan.faults {
+		g.logger.Warn("key is quarantined", "key", f.Key, "field", f.Field, "problem", f.Problem)
+	}
+}
+
+func countChanges(before, now []*route) (added, removed int) {
+	had := make(map[string]bool, len(before))
+	for _, r := range before {
+		had[r.id] = true
+	}
+	for _, r := range now {
+		if had[r.id] {
+			delete(had, r.id)
+		} else {
+			added++
+		}
+	}
+	return added, len(had)
+}
+
+// announceSwap wakes whoever waits for a revision.
+func (g *Gateway) announceSwap() {
+	g.swapMu.Lock()
+	defer g.swapMu.Unlock()
+	close(g.swapped)
+	g.swapped = make(chan struct{})
+}
+
+// Wait returns when the live table was made from rev or a later revision, or
+// with ctx's error.
+func (g *Gateway) Wait(ctx context.Context, rev kv.Rev) error {
+	for {
+		g.swapMu.Lock()
+		swapped := g.swapped
+		g.swapMu.Unlock()
+		if t := g.Table(); t != nil && t.Rev().Compare(rev) >= 0 {
+			return nil
+		}
+		select {
+		case <-swapped:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Table is the live table, nil before Load.
+func (g *Gateway) Table() *Table { return g.table.Load() }
+
+// Serve answers one exchange with the live table.
+func (g *Gateway) Serve(x *exchange.Exchange) {
+	t := g.table.Load()
+	if t == nil {
+		x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: "No route table is loaded.", Fields: exchange.Fields{retryAfter}})
+		return
+	}
+	t.handler.Serve(x)
+}
+
+// ServeHTTP serves a request of a net/http server.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.front.ServeHTTP(w, r) }
+
+// Drain makes the gateway report itself as not ready, for good. It goes on
+// serving.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// Ready tells whether the node should get traffic, and if not, why.
+func (g *Gateway) Ready() (bool, string) { return g.readiness(g.Table()) }
+
+// Collector gives the gateway's metrics.
+func (g *Gateway) Collector() prometheus.Collector { return g.metrics }
+
+// Close closes idle connections to all destinations. Call it when no request
+// is served any more.
+func (g *Gateway) Close() {
+	if t := g.Table(); t != nil {
+		for _, pool := range t.pools {
+			pool.retire()
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"bytes"
+	"strings"
+
+	"grapevine/gateway/exchange"
+	"grapevine/gateway/spec"
+)
+
+// probe is a question that the gateway answers itself.
+type probe int
+
+const (
+	probeLive probe = iota + 1
+	probeReady
+)
+
+// probePaths are the paths that probes ask, in lower case. "Started" means
+// ready: the table is live.
+func probePaths(ready *spec.Ready) map[string]probe {
+	paths := spec.DefaultProbePaths()
+	if chosen := ready.Paths; chosen != nil {
+		paths.Live = orDefault(chosen.Live, paths.Live)
+		paths.Ready = orDefault(chosen.Ready, paths.Ready)
+		paths.Startup = orDefault(chosen.Startup, paths.Startup)
+	}
+	probes := map[string]probe{}
+	for _, path := range paths.Live {
+		probes[strings.ToLower(string(path))] = probeLive
+	}
+	for _, path := range append(paths.Ready, paths.Startup...) {
+		probes[strings.ToLower(string(path))] = probeReady
+	}
+	return probes
+}
+
+// orDefault tells a list that is not given (nil) from one that is empty.
+func orDefault(list, otherwise []spec.Prefix) []spec.Prefix {
+	if list == nil {
+		return otherwise
+	}
+	return list
+}
+
+// answerProbes answers liveness from the process alone, and readiness from the
+// table. Case and a trailing slash don't matter.
+func (t *Table) answerProbes(ready func(*Table) (bool, string)) exchange.Middleware {
+	return func(next exchange.Handler) exchange.Handler {
+		return exchange.HandlerFunc(func(x *exchange.Exchange) {
+			kind := t.probeAt(x.Request.Target)
+			switch {
+			case kind == 0:
+				next.Serve(x)
+			case x.Request.Method != "GET" && x.Request.Method != "HEAD":
+				x.Fail(exchange.Problem{
+					Status: 405, Code: "method_not_allowed", Detail: "Probes take GET and HEAD.",
+					Fields: exchange.Fields{{Name: []byte("Allow"), Value: []byte("GET, HEAD")}},
+				})
+			case kind == probeLive:
+				x.Respond(200, "application/json", []byte("{\"status\":\"alive\"}\n"))
+			default:
+				answerReady(x, t, ready)
+			}
+		})
+	}
+}
+
+func answerReady(x *exchange.Exchange, t *Table, ready func(*Table) (bool, string)) {
+	if ok, reason := ready(t); !ok {
+		x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: reason, Fields: exchange.Fields{retryAfter}})
+		return
+	}
+	x.Respond(200, "application/json", []byte("{\"status\":\"ready\"}\n"))
+}
+
+// probeAt avoids work for the many requests that are no probe.
+func (t *Table) probeAt(target []byte) probe {
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	const longest = 128
+	if len(path) > longest {
+		return 0
+	}
+	path = bytes.ToLower(path)
+	if len(path) > 1 {
+		path = bytes.TrimSuffix(path, []byte("/"))
+	}
+	return t.probes[string(path)]
+}

@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+)
+
+// readiness says whether the node should get traffic: a table is live, nobody
+// has begun to drain the node, and the clusters that gateway/config/ready
+// requires have a destination.
+func (g *Gateway) readiness(t *Table) (bool, string) {
+	switch {
+	case g.draining.Load():
+		return false, "the node is draining"
+	case t == nil:
+		return false, "no route table is loaded"
+	}
+	return t.required()
+}
+
+func (t *Table) required() (bool, string) {
+	ready := &t.plan.settings.ready
+	var missing []string
+	for _, id := range ready.Require {
+		if c := t.clusters[string(id)]; c == nil || len(c.destinations) == 0 {
+			missing = append(missing, string(id))
+		}
+	}
+	enough := len(missing) == 0 || ready.Policy == "any" && len(missing) < len(ready.Require)
+	if enough {
+		return true, ""
+	}
+	return false, fmt.Sprintf("required without destination: %s", strings.Join(missing, ", "))
+}

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"net/netip"
+	"time"
+
+	"grapevine/gateway/spec"
+)
+
+// settings are the sections under gateway/config/ as the table uses them.
+type settings struct {
+	timeouts spec.Timeouts
+	ready    spec.Ready
+	headers  spec.Headers
+	logging  spec.Logging
+}
+
+// set takes one section; a nil value is a section that is not there.
+func (s *settings) set(value any) {
+	switch v := value.(type) {
+	case *spec.Timeouts:
+		s.timeouts = *v
+	case *spec.Ready:
+		s.ready = *v
+	case *spec.Headers:
+		s.headers = *v
+	case *spec.Logging:
+		s.logging = *v
+	}
+}
+
+// bounds of an attempt, in the order route, cluster, section, default.
+func (s *settings) bounds(route *spec.Route, policy *spec.Cluster) bounds {
+	var clusterTimeout spec.Duration
+	if policy.Resilience != nil {
+		clusterTimeout = policy.Resilience.Timeout
+	}
+	limit := firstSet(spec.DefaultTimeoutCap, s.timeouts.Cap)
+	return bounds{
+		Timeout: min(firstSet(spec.DefaultTimeout, route.Timeout, clusterTimeout, s.timeouts.Timeout), limit),
+		Idle:    firstSet(spec.DefaultIdleTimeout, route.IdleTimeout, s.timeouts.IdleTimeout),
+		Connect: firstSet(spec.DefaultConnect, s.timeouts.Connect),
+	}
+}
+
+func firstSet(otherwise time.Duration, durations ...spec.Duration) time.Duration {
+	for _, d := range durations {
+		if d > 0 {
+			return time.Duration(d)
+		}
+	}
+	return otherwise
+}
+
+// trust says whose forwarding headers are believed.
+type trust struct {
+	all  bool
+	nets []netip.Prefix
+}
+
+func (s *settings) trust() trust {
+	t := trust{all: s.headers.TrustAllProxies}
+	for _, proxy := range s.headers.TrustedProxies {
+		t.nets = append(t.nets, proxy.Nets()...)
+	}
+	return t
+}
+
+func (t trust) includes(peer netip.Addr) bool {
+	if t.all {
+		return true
+	}
+	for _, net := range t.nets {
+		if net.Contains(peer) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,201 @@
+package stdhttp
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"grapevine/gateway/exchange"
+)
+
+// Front turns each request of a net/http server into an Exchange. The server
+// may speak HTTP/1.1 or HTTP/2.
+type Front struct {
+	Handler exchange.Handler
+}
+
+// ServeHTTP serves one request. It panics with http.ErrAbortHandler to cut the
+// connection when a response broke off after its head was sent.
+func (f Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Without it an HTTP/1.1 server reads the request's body to its end before
+	// it lets a response begin. A writer that can't (HTTP/2 has no need) says so.
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	x := new(exchange.Exchange)
+	x.Reset(r.Context())
+	x.Started = time.Now()
+	fillRequest(x, r)
+	interim := &interimWriter{w: w}
+	x.Interim = interim.relay
+	f.Handler.Serve(x)
+	interim.close()
+	sent, err := writeResponse(w, r, x)
+	x.Finish(err)
+	if err != nil && sent {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// fillRequest describes r. The Host, Content-Length and Transfer-Encoding
+// fields are not in r.Header: net/http has taken them out.
+func fillRequest(x *exchange.Exchange, r *http.Request) {
+	req := &x.Request
+	req.Method = r.Method
+	req.Target = originForm([]byte(r.RequestURI))
+	req.Authority = []byte(r.Host)
+	req.Scheme = "http"
+	if r.TLS != nil {
+		req.Scheme = "https"
+	}
+	req.Fields = appendHeader(req.Fields, r.Header)
+	for name := range r.Trailer {
+		req.Trailers = append(req.Trailers, exchange.Field{Name: []byte(name)})
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		req.Body = &requestBody{r: r, to: &req.Trailers}
+		req.ContentLength = r.ContentLength
+	}
+	// A peer that is no IP address (a unix socket) stays the zero AddrPort.
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		req.Peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+		req.Client = req.Peer.Addr()
+	}
+}
+
+// originForm takes scheme and authority off an absolute-form target (RFC 9112
+// §3.2.2); net/http has made the authority the request's host.
+func originForm(target []byte) []byte {
+	if len(target) == 0 || target[0] == '/' || target[0] == '*' {
+		return target
+	}
+	_, rest, absolute := bytes.Cut(target, []byte("://"))
+	if !absolute {
+		return target
+	}
+	end := bytes.IndexAny(rest, "/?")
+	switch {
+	case end < 0:
+		return []byte("/")
+	case rest[end] == '?':
+		return append([]byte("/"), rest[end:]...)
+	}
+	return rest[end:]
+}
+
+// requestBody hands the trailers over when the body has reached its end.
+type requestBody struct {
+	r  *http.Request
+	to *exchange.Fields
+}
+
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.r.Body.Read(p)
+	if err == io.EOF {
+		*b.to = appendHeader((*b.to)[:0], b.r.Trailer)
+	}
+	return n, err
+}
+
+// interimWriter relays 1xx responses. They come from the transport's own
+// goroutine, so that its end has to be awaited before the final head is made.
+type interimWriter struct {
+	// mu guards w and closed.
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	closed bool
+}
+
+func (i *interimWriter) relay(status int, fields exchange.Fields) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed || status == http.StatusSwitchingProtocols || status == http.StatusContinue {
+		return
+	}
+	header := i.w.Header()
+	copyFields(header, fields)
+	i.w.WriteHeader(status)
+	clear(header)
+}
+
+func (i *interimWriter) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed = true
+}
+
+// writeResponse writes head, body and trailers. sent tells whether the client
+// may have seen the head. A client that left gets nothing.
+func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) (sent bool, err error) {
+	resp := &x.Response
+	if resp.Status == 0 {
+		if err := r.Context().Err(); err != nil {
+			return true, err
+		}
+		return true, io.ErrUnexpectedEOF
+	}
+	header := w.Header()
+	copyFields(header, resp.Fields)
+	if len(header["Content-Type"]) == 0 {
+		header["Content-Type"] = nil // net/http must not guess it
+	}
+	if resp.ContentLength >= 0 && lengthAllowed(resp.Status) {
+		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
+	}
+	for _, trailer := range resp.Trailers {
+		header.Add("Trailer", string(trailer.Name))
+	}
+	w.WriteHeader(resp.Status)
+	if err := copyBody(w, r, resp); err != nil {
+		return true, err
+	}
+	for _, trailer := range resp.Trailers {
+		header.Add(http.TrailerPrefix+string(trailer.Name), string(trailer.Value))
+	}
+	return true, nil
+}
+
+// lengthAllowed is RFC 9110 §8.6: no Content-Length with 1xx and 204.
+func lengthAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent
+}
+
+// copyBufferSize is how much of a body is held at a time.
+const copyBufferSize = 32 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBufferSize]byte) }}
+
+// copyBody sends what the upstream gave as soon as it gave it: a piece that is
+// not known to be the last is flushed.
+func copyBody(w http.ResponseWriter, r *http.Request, resp *exchange.Response) error {
+	if resp.Body == nil || r.Method == http.MethodHead {
+		return nil
+	}
+	buffer := copyBuffers.Get().(*[copyBufferSize]byte)
+	defer copyBuffers.Put(buffer)
+	flusher := http.NewResponseController(w)
+	for left := resp.ContentLength; ; {
+		n, readErr := resp.Body.Read(buffer[:])
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return err
+			}
+			left -= int64(n)
+		}
+		switch {
+		case readErr == io.EOF && left > 0 && resp.ContentLength > 0:
+			return io.ErrUnexpectedEOF
+		case readErr == io.EOF:
+			return nil
+		case readErr != nil:
+			return readErr
+		}
+		if left != 0 {
+			if err := flusher.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package stdhttp
+
+import (
+	"net/http"
+
+	"grapevine/gateway/exchange"
+)
+
+// appendHeader adds every line of h, one name's values in their order.
+func appendHeader(f exchange.Fields, h http.Header) exchange.Fields {
+	for name, values := range h {
+		for _, value := range values {
+			f = append(f, exchange.Field{Name: []byte(name), Value: []byte(value)})
+		}
+	}
+	return f
+}
+
+// copyFields adds every field to h.
+func copyFields(h http.Header, f exchange.Fields) {
+	for i := range f {
+		h.Add(string(f[i].Name), string(f[i].Value))
+	}
+}

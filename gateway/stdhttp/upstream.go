@@ -1,0 +1,243 @@
+package stdhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"grapevine/gateway/exchange"
+)
+
+const (
+	// idlePerDestination bounds the idle connections kept to a destination;
+	// further ones are closed when their request ends.
+	idlePerDestination = 256
+	// idleConnTimeout is below the keep-alive timeouts of common servers
+	// (Node.js 5 s apart), so that we close first and no request meets a
+	// connection that is just being closed.
+	idleConnTimeout = 30 * time.Second
+	// maxResponseHead bounds the head of a response.
+	maxResponseHead = 256 << 10
+)
+
+// Upstream carries exchanges to one destination. It is safe for concurrent
+// use, and idle connections are kept until Close.
+type Upstream struct {
+	scheme, host string
+	transport    *http.Transport
+}
+
+// Options are the bounds of one attempt. Each must be positive.
+type Options struct {
+	// Timeout is from the request's end to the response's head.
+	Timeout time.Duration
+	// Idle is the longest silence between bytes of either body.
+	Idle time.Duration
+	// Connect is the longest wait for a connection.
+	Connect time.Duration
+}
+
+// NewUpstream makes an upstream for an origin such as http://10.0.0.5:8080.
+func NewUpstream(origin *url.URL) *Upstream {
+	dialer := &net.Dialer{KeepAlive: 15 * time.Second}
+	return &Upstream{
+		scheme: origin.Scheme,
+		host:   origin.Host,
+		transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true, // the client's Accept-Encoding is forwarded as it is
+			MaxIdleConns:           0,
+			MaxIdleConnsPerHost:    idlePerDestination,
+			IdleConnTimeout:        idleConnTimeout,
+			MaxResponseHeaderBytes: maxResponseHead,
+		},
+	}
+}
+
+// Close closes the idle connections. Those in use are closed by their idle
+// timeout after they are returned.
+func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
+
+// RoundTrip sends x's request and fills the head of x's response, whose body
+// then streams. The error is an *exchange.AttemptError, and the request's body
+// is untouched when its phase is PhaseConnect.
+func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
+	a := newAttempt(x, options)
+	response, err := u.transport.RoundTrip(a.request(u))
+	if err != nil {
+		return a.fail(u.host, err)
+	}
+	a.fill(response)
+	return nil
+}
+
+// attempt is one request to one destination.
+type attempt struct {
+	x       *exchange.Exchange
+	options Options
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	// timer ends the attempt with exchange.ErrTimeout; it bounds first the connection,
+	// then the silence in the request's body, then the wait for the head, and
+	// at last the silence in the response's body.
+	timer *time.Timer
+
+	connected atomic.Bool
+	// bodyErr is the error, other than io.EOF, that the client's body gave.
+	bodyErr atomic.Pointer[error]
+}
+
+func newAttempt(x *exchange.Exchange, options Options) *attempt {
+	a := &attempt{x: x, options: options}
+	a.ctx, a.cancel = context.WithCancelCause(x.Context())
+	a.timer = time.AfterFunc(options.Connect, func() { a.cancel(exchange.ErrTimeout) })
+	return a
+}
+
+// request describes the exchange for the transport. The target goes through
+// URL.Opaque, which is written to the wire as it is.
+func (a *attempt) request(u *Upstream) *http.Request {
+	req := &a.x.Request
+	out := &http.Request{
+		Method:        req.Method,
+		URL:           &url.URL{Scheme: u.scheme, Host: u.host, Opaque: string(req.Target)},
+		Host:          string(req.Authority),
+		Header:        make(http.Header, len(req.Fields)+1),
+		ContentLength: req.ContentLength,
+		ProtoMajor:    1, ProtoMinor: 1,
+	}
+	copyFields(out.Header, req.Fields)
+	if !req.Fields.Has("User-Agent") {
+		out.Header["User-Agent"] = nil // net/http must not add its own
+	}
+	if req.Body != nil {
+		out.Body = &attemptBody{a: a, trailers: a.announceTrailers(out)}
+	}
+	return out.WithContext(httptrace.WithClientTrace(a.ctx, a.trace()))
+}
+
+// announceTrailers names the request's trailers to the transport, which reads
+// their values when the body has reached its end.
+func (a *attempt) announceTrailers(out *http.Request) http.Header {
+	if len(a.x.Request.Trailers) == 0 {
+		return nil
+	}
+	out.Trailer = make(http.Header, len(a.x.Request.Trailers))
+	for _, trailer := range a.x.Request.Trailers {
+		out.Trailer[textproto.CanonicalMIMEHeaderKey(string(trailer.Name))] = nil
+	}
+	out.ContentLength = -1 // trailers need chunks
+	return out.Trailer
+}
+
+func (a *attempt) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			a.connected.Store(true)
+			if a.x.Request.Body == nil {
+				a.timer.Reset(a.options.Timeout)
+			} else {
+				a.timer.Reset(a.options.Idle)
+			}
+		},
+		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
+			if a.x.Interim != nil {
+				a.x.Interim(status, appendHeader(nil, http.Header(header)))
+			}
+			return nil
+		},
+	}
+}
+
+// fail ends the attempt and tells how far it had come.
+func (a *attempt) fail(destination string, err error) error {
+	a.timer.Stop()
+	phase := exchange.PhaseExchange
+	switch clientErr := a.bodyErr.Load(); {
+	case a.x.Context().Err() != nil:
+		phase = exchange.PhaseClientGone
+	case !a.connected.Load():
+		phase = exchange.PhaseConnect
+		if errors.Is(context.Cause(a.ctx), exchange.ErrTimeout) {
+			err = exchange.ErrTimeout
+		}
+	case errors.Is(context.Cause(a.ctx), exchange.ErrTimeout):
+		phase, err = exchange.PhaseTimeout, exchange.ErrTimeout
+	case clientErr != nil:
+		phase, err = exchange.PhaseRequestBody, *clientErr
+	}
+	a.cancel(nil)
+	return &exchange.AttemptError{Phase: phase, Destination: destination, Err: err}
+}
+
+// fill hands the response's head to the exchange.
+func (a *attempt) fill(response *http.Response) {
+	a.timer.Reset(a.options.Idle)
+	resp := &a.x.Response
+	resp.Status = response.StatusCode
+	resp.Fields = appendHeader(resp.Fields[:0], response.Header)
+	resp.Fields.Del("Content-Length") // ContentLength has it
+	resp.ContentLength = response.ContentLength
+	for name := range response.Trailer {
+		resp.Trailers = append(resp.Trailers, exchange.Field{Name: []byte(name)})
+	}
+	resp.Body = &responseBody{a: a, response: response}
+}
+
+// attemptBody is the client's body as the transport reads it. Close does not
+// reach the client's body, so that another destination can still have it.
+type attemptBody struct {
+	a        *attempt
+	trailers http.Header
+}
+
+func (b *attemptBody) Read(p []byte) (int, error) {
+	n, err := b.a.x.Request.Body.Read(p)
+	switch err {
+	case nil:
+		b.a.timer.Reset(b.a.options.Idle)
+	case io.EOF:
+		if b.trailers != nil {
+			copyFields(b.trailers, b.a.x.Request.Trailers)
+		}
+		b.a.timer.Reset(b.a.options.Timeout)
+	default:
+		b.a.bodyErr.Store(&err)
+	}
+	return n, err
+}
+
+func (b *attemptBody) Close() error { return nil }
+
+// responseBody streams the destination's body and ends the attempt with it.
+type responseBody struct {
+	a        *attempt
+	response *http.Response
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	b.a.timer.Reset(b.a.options.Idle)
+	n, err := b.response.Body.Read(p)
+	if err == io.EOF {
+		resp := &b.a.x.Response
+		resp.Trailers = appendHeader(resp.Trailers[:0], b.response.Trailer)
+	} else if err != nil && errors.Is(context.Cause(b.a.ctx), exchange.ErrTimeout) {
+		err = exchange.ErrTimeout
+	}
+	return n, err
+}
+
+func (b *responseBody) Close() error {
+	b.a.timer.Stop()
+	err := b.response.Body.Close()
+	b.a.cancel(nil)
+	return err
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"grapevine/gateway/spec"
+)
+
+// What this version reads but does not do. A setting that would change what a
+// client may do or what a backend sees is refused by name, never ignored.
+// A setting that only protects availability is taken with a notice, since the
+// service is no worse off than without it.
+
+// setting is one field of a shape and whether a value sets it.
+type setting[T any] struct {
+	field string
+	isSet func(*T) bool
+}
+
+const (
+	refusal = "this version does not do that yet"
+	notice  = "taken, but this version does not act on it yet"
+)
+
+var refusedInRoute = []setting[spec.Route]{
+	{"type", func(r *spec.Route) bool { return r.Type != "" && r.Type != "proxy" }},
+	{"pathRegex", func(r *spec.Route) bool { return r.PathRegex != "" }},
+	{"headers", func(r *spec.Route) bool { return len(r.Headers) > 0 }},
+	{"query", func(r *spec.Route) bool { return len(r.Query) > 0 }},
+	{"clients", func(r *spec.Route) bool { return len(r.Clients) > 0 }},
+	{"caseInsensitive", func(r *spec.Route) bool { return r.CaseInsensitive }},
+	{"split", func(r *spec.Route) bool { return len(r.Split) > 0 }},
+	{"redirect", func(r *spec.Route) bool { return r.Redirect != nil }},
+	{"respond", func(r *spec.Route) bool { return r.Respond != nil }},
+	{"static", func(r *spec.Route) bool { return r.Static != nil }},
+	{"mirror", func(r *spec.Route) bool { return r.Mirror != nil }},
+	{"rewrite", func(r *spec.Route) bool { return r.Rewrite != nil }},
+	{"transforms", func(r *spec.Route) bool { return r.Changes != nil }},
+	{"pathPrefix", func(r *spec.Route) bool { return r.PathPrefix != "" }},
+	{"requireAuth", func(r *spec.Route) bool { return r.RequireAuth }},
+	{"auth", func(r *spec.Route) bool { return r.Auth != nil }},
+	{"forwardAuthorization", func(r *spec.Route) bool { return r.ForwardAuthorization != nil && !*r.ForwardAuthorization }},
+	{"limits", func(r *spec.Route) bool { return r.Limits != nil }},
+	{"retry", func(r *spec.Route) bool { return r.Retry != nil }},
+	{"cors", func(r *spec.Route) bool { return r.CORS != nil }},
+	{"compression", func(r *spec.Route) bool { return r.Compression != nil }},
+}
+
+var refusedInCluster = []setting[spec.Cluster]{
+	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing != "" && c.LoadBalancing != "roundRobin" }},
+	{"hashOn", func(c *spec.Cluster) bool { return c.HashOn != "" }},
+	{"affinity", func(c *spec.Cluster) bool { return c.Affinity != nil }},
+	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
+	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
+	{"maxConnections", func(c *spec.Cluster) bool { return c.MaxConnections > 0 }},
+	{"destinations", func(c *spec.Cluster) bool {
+		for _, d := range c.Destinations {
+			if d.Weight != nil && *d.Weight != 1 {
+				return true
+			}
+		}
+		return false
+	}},
+}
+
+var noticedInCluster = []setting[spec.Cluster]{
+	{"resilience.circuitBreaker", func(c *spec.Cluster) bool { return c.Resilience != nil && c.Resilience.CircuitBreaker != nil }},
+	{"health", func(c *spec.Cluster) bool { return c.Health != nil }},
+	{"allowDegraded", func(c *spec.Cluster) bool { return c.AllowDegraded != nil }},
+	{"preferRegion", func(c *spec.Cluster) bool { return c.PreferRegion != nil }},
+	{"panicPercent", func(c *spec.Cluster) bool { return c.PanicPercent != nil }},
+	{"slowStart", func(c *spec.Cluster) bool { return c.SlowStart > 0 }},
+}
+
+// builtSections are the sections under gateway/config/ that this version acts
+// on.
+var builtSections = map[string]bool{"timeouts": true, "ready": true, "headers": true, "logging": true}
+
+// settingsIn gives a fault with problem for each setting that value sets.
+func settingsIn[T any](key string, value *T, settings []setting[T], problem string) spec.Faults {
+	var faults spec.Faults
+	for _, s := range settings {
+		if s.isSet(value) {
+			faults = append(faults, spec.Fault{Key: key, Field: s.field, Problem: problem})
+		}
+	}
+	return faults
+}
