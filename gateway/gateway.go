@@ -130,7 +130,7 @@ func (g *Gateway) refresh() {
 	}
 	if err := g.install(g.static, blockStaticFaults); err != nil {
 		g.metrics.rejected.Inc()
-		g.logger.Error("table was not made", "err", err, "serving", g.live.rev)
+		g.logger.Error("table was not made", "err", err, "serving", g.live.rev.String())
 	}
 }
 
@@ -201,8 +201,8 @@ func (g *Gateway) logSwap(previous, t *Table) {
 	if len(t.plan.quarantined) > 0 {
 		level = slog.LevelWarn
 	}
-	g.logger.Log(context.Background(), level, "table is live", "from", from, "to", t.Rev(), "routes", len(t.routes),
-		"added", added, "removed", removed, "quarantined", len(t.plan.quarantined), "hash", t.hash, "took", t.took)
+	g.logger.Log(context.Background(), level, "table is live", "from", from.String(), "to", t.Rev().String(), "routes", len(t.routes),
+		"added", added, "removed", removed, "quarantined", len(t.plan.quarantined), "hash", t.hash, "took", t.took.String())
 	for _, f := range t.plan.faults {
 		g.logger.Warn("key is quarantined", "key", f.Key, "field", f.Field, "problem", f.Problem)
 	}
