@@ -150,22 +150,27 @@ var errNoAnswer = errors.New("no answer in time")
 // broken explains a call that got no answer. A write whose connection stood may have been made.
 func (c *client) broken(ctx context.Context, r request, err error) error {
 	f := &failure{code: exitUnreachable, cause: err}
-	var dial *net.OpError
+	dial, dialing := errors.AsType[*net.OpError](err)
+	dialing = dialing && dial.Op == "dial"
+	stopped, bySignal := errors.AsType[interrupted](context.Cause(ctx))
 	switch {
-	case errors.As(err, &dial) && dial.Op == "dial" && !errors.Is(err, context.Canceled):
+	case bySignal:
+		f.cause = stopped
+		f.problem = fmt.Sprintf("%s: %s before an answer came", c.place, stopped)
+	case dialing:
 		c.unreachable(f, dial)
-		return f
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		f.problem = fmt.Sprintf("%s: no answer within %s", c.place, c.timeout+r.patience)
 		f.next = "a longer --timeout"
-	case ctx.Err() != nil:
-		f.problem = fmt.Sprintf("%s: %s before an answer came", c.place, context.Cause(ctx))
 	default:
 		f.problem = fmt.Sprintf("%s: the connection broke before an answer came: %v", c.place, root(err))
 	}
-	if r.writes() {
+	if r.writes() && !dialing {
 		f.code, f.outcome = exitFailure, unknownOutcome
 		f.next = "agent config list --long " + r.key
+	}
+	if bySignal {
+		f.code = stopped.ExitCode()
 	}
 	return f
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -82,10 +81,10 @@ func (p *program) candidates(ctx context.Context, before []string, last string) 
 	switch {
 	case strings.HasPrefix(last, "-"):
 		return flagNames(allFlags(call.command))
-	case len(call.command.Subcommands) > 0:
+	case len(call.command.Subcommands) > 0 && len(call.rest) == 0:
 		return visibleNames(call.command)
 	}
-	return p.arguments(ctx, call)
+	return p.arguments(ctx, call, last)
 }
 
 // openFlag is the flag whose value the last word is: --output j, or --output=j, where the prefix is "--output=".
@@ -126,22 +125,23 @@ func flagValues(flag string) []string {
 }
 
 // arguments are candidates for the next argument of a command.
-func (p *program) arguments(ctx context.Context, call invocation) []string {
+func (p *program) arguments(ctx context.Context, call invocation, last string) []string {
 	wanted := strings.Fields(call.command.ArgsUsage)
 	if len(call.rest) >= len(wanted) {
 		return nil
 	}
 	switch strings.Trim(wanted[len(call.rest)], "[]") {
 	case "KEY", "PREFIX":
-		return p.keys(ctx, call)
+		return keysLike(ctx, call, last)
 	case strings.Join(shells, "|"):
 		return slices.Clone(shells)
 	}
 	return nil
 }
 
-// keys asks the agent, and says nothing if it can't: a person who types has no use for an error.
-func (p *program) keys(ctx context.Context, call invocation) []string {
+// keysLike asks the agent for the keys in the folder of what was typed. It says nothing if it can't: a person who types
+// has no use for an error.
+func keysLike(ctx context.Context, call invocation, typed string) []string {
 	address := os.Getenv("AGENT_ADDR")
 	for _, f := range call.flags {
 		if f.name == "addr" {
@@ -152,9 +152,9 @@ func (p *program) keys(ctx context.Context, call invocation) []string {
 	if err != nil {
 		return nil
 	}
-	answer, err := newClient(place, completionTimeout).do(ctx, list("", true))
+	folder := typed[:strings.LastIndexByte(typed, '/')+1]
 	var listing api.Listing
-	if err != nil || json.Unmarshal(answer.body, &listing) != nil {
+	if newClient(place, completionTimeout).fetch(ctx, list(folder, true), &listing) != nil {
 		return nil
 	}
 	return listing.Keys

@@ -123,17 +123,16 @@ func (p *program) readInputs(files []string, dir string) ([]spec.Input, error) {
 // readFiles goes on after a file that can't be read, to name them all.
 func (p *program) readFiles(files []string) ([]spec.Input, error) {
 	var inputs []spec.Input
-	var unread []error
+	var unread []string
 	for _, name := range files {
 		data, err := p.readFile(name)
 		if err != nil {
-			unread = append(unread, unreadable(name, err))
-			continue
+			unread = append(unread, unreadable(name, err).problem)
 		}
 		inputs = append(inputs, spec.Input{Name: name, Data: data})
 	}
 	if len(unread) > 0 {
-		return nil, &failure{code: exitInvalid, problem: errors.Join(unread...).Error()}
+		return nil, &failure{code: exitInvalid, problem: unread[0], details: unread[1:]}
 	}
 	return inputs, nil
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -115,9 +116,9 @@ func (w *watch) follow(ctx context.Context) error {
 
 // stream follows one connection to its end.
 func (w *watch) stream(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+	connection, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	body, err := w.agent.stream(ctx, w.request())
+	body, err := w.agent.stream(connection, w.request())
 	if err != nil {
 		return w.refused(err)
 	}
@@ -127,8 +128,9 @@ func (w *watch) stream(ctx context.Context) error {
 	defer quiet.Stop()
 	for e, err := range events(heard{body, quiet}) {
 		if err != nil {
-			return lostError{cmp.Or(context.Cause(ctx), err)}
+			return lostError{cmp.Or(context.Cause(connection), err)}
 		}
+		quiet.Stop() // what --exec takes is not the agent's silence
 		if err := w.take(ctx, e); err != nil {
 			return err
 		}
@@ -155,16 +157,15 @@ func (w *watch) refused(err error) error {
 	return err
 }
 
-// heard puts off the end of a connection's patience with every byte.
+// heard measures silence: from the beginning of one read to the next.
 type heard struct {
 	io.Reader
 	quiet *time.Timer
 }
 
 func (h heard) Read(p []byte) (int, error) {
-	n, err := h.Reader.Read(p)
 	h.quiet.Reset(silence)
-	return n, err
+	return h.Reader.Read(p)
 }
 
 // change is an event as it is printed.
@@ -238,6 +239,8 @@ func (w *watch) exec(ctx context.Context, c change) error {
 	command := exec.CommandContext(ctx, "sh", "-c", w.command)
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(value), w.stdout, w.stderr
 	command.Env = append(os.Environ(), "GRAPEVINE_EVENT="+c.Type, "GRAPEVINE_KEY="+c.Key, "GRAPEVINE_REV="+c.ModRev)
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = time.Second // for a command that leaves others behind, with its output open
 	err = command.Run()
 	if err == nil || ctx.Err() != nil {
 		return nil
@@ -256,7 +259,7 @@ func (c change) line() string {
 	case "put":
 		return printable(fmt.Sprintf("put     %s  rev %s  by %s  %s", c.Key, shortRev(c.ModRev), c.By, compact(c.Value)))
 	case "delete":
-		return printable(fmt.Sprintf("delete  %s  rev %s", c.Key, shortRev(c.ModRev)))
+		return printable(fmt.Sprintf("delete  %s  rev %s  by %s", c.Key, shortRev(c.ModRev), c.By))
 	}
 	return "reset   changes were missed: read the prefix again"
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -108,21 +107,14 @@ func exitCode(err error) int {
 
 // report tells err to a person and returns the exit code. A signal ends a command that only reads without a word, since
 // whoever sent the signal knows.
-func report(ctx context.Context, w io.Writer, style style, err error, writes bool) int {
+func report(w io.Writer, style style, err error, writes bool) int {
 	if err == nil {
 		return 0
 	}
-	var stopped interrupted
-	bySignal := errors.As(context.Cause(ctx), &stopped)
-	if bySignal && !writes {
-		return stopped.ExitCode()
+	if _, bySignal := errors.AsType[interrupted](err); !bySignal || writes {
+		asFailure(err).tell(w, style, writes)
 	}
-	f := asFailure(err)
-	f.tell(w, style, writes)
-	if bySignal {
-		return stopped.ExitCode()
-	}
-	return f.code
+	return exitCode(err)
 }
 
 // asFailure finds the failure in err's chain, or makes one.
@@ -146,9 +138,9 @@ func (f *failure) tell(w io.Writer, style style, writes bool) {
 	if writes {
 		problem = strings.TrimSuffix(problem, ".") + ". " + f.outcome.String()
 	}
-	fmt.Fprintf(w, "%s %s\n", style.bad("error:"), problem)
+	fmt.Fprintf(w, "%s %s\n", style.bad("error:"), printable(problem))
 	for _, line := range f.details {
-		fmt.Fprintf(w, "  %s\n", line)
+		fmt.Fprintf(w, "  %s\n", printable(line))
 	}
 	if f.next != "" {
 		fmt.Fprintf(w, "try: %s\n", f.next)

@@ -20,10 +20,10 @@ func writeHelp(w io.Writer, c *urfave.Command, path []string) error {
 	if len(c.Subcommands) > 0 {
 		section(&b, "commands:", commandRows(c, nil))
 	}
-	own, global := flagRows(c.Flags)
+	own, _ := flagRows(c.Flags)
 	section(&b, "flags:", own)
 	if len(path) == 0 {
-		_, global = flagRows(globalFlags())
+		_, global := flagRows(globalFlags())
 		section(&b, "flags of every command, at any place:", global)
 		section(&b, "exit codes:", exitCodes())
 	} else {

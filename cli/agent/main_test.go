@@ -32,6 +32,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
+			// The race detector would wait a second at each exit.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},

@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestProblemsBecomeExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		code   string
+		exit   int
+	}{
+		{400, "bad_key", exitInvalid},
+		{401, "unauthorized", exitDenied},
+		{403, "forbidden_host", exitDenied},
+		{404, "not_found", exitNotFound},
+		{405, "method_not_allowed", exitFailure},
+		{410, "compacted", exitNotFound},
+		{412, "conflict", exitConflict},
+		{413, "too_large", exitInvalid},
+		{415, "unsupported_content_type", exitFailure},
+		{422, "invalid", exitInvalid},
+		{500, "internal", exitFailure},
+		{503, "no_quorum", exitNoQuorum},
+		{503, "no_leader", exitNoQuorum},
+		{503, "read_only", exitFailure},
+		{507, "disk_full", exitFailure},
+	} {
+		body := `{"code":"` + test.code + `","detail":"it is so","key":"app/x","nothingWritten":true}`
+		address := answering(t, test.status, "application/problem+json", body)
+		r := call("", "config", "set", "app/x", "1", "--addr", address)
+		want := "error: app/x: it is so. Nothing was written.\ntry: agent config get app/x --detail\n"
+		if r.exit != test.exit || r.stderr != want {
+			t.Errorf("%d %s: exit %d, want %d\n%s", test.status, test.code, r.exit, test.exit, r.stderr)
+		}
+	}
+}
+
+func TestWhatIsNoAgentIsTold(t *testing.T) {
+	for _, test := range []struct {
+		status           int
+		mime, body, want string
+	}{
+		{404, "text/html", "<h1>", "GET /v1/status: answered 404 Not Found, which is no answer of an agent"},
+		{302, "text/plain", "", "GET /v1/status: answered 302 Found, which is no answer of an agent"},
+		{500, "application/problem+json", "{", "GET /v1/status: answered 500 Internal Server Error, which is no answer of an agent"},
+		{200, "text/html", "<h1>", "/v1/status: not the answer of an agent: invalid character '<'"},
+	} {
+		r := call("", "status", "--addr", answering(t, test.status, test.mime, test.body))
+		if r.exit == 0 || !strings.Contains(r.stderr, test.want) {
+			t.Errorf("%d %s: exit %d\n%s", test.status, test.body, r.exit, r.stderr)
+		}
+	}
+}
+
+func TestWriteThatIsNotLiveInTime(t *testing.T) {
+	address := answering(t, 202, "application/json", `{"key":"app/x","rev":"1.7","value":1,"applied":{"nodes":0,"of":1}}`)
+	r := call("", "config", "set", "app/x", "1", "--addr", address)
+	want := "app/x = 1\nerror: revision 7: not live on this node in time. The change was written.\ntry: agent status\n"
+	if r.exit != exitWait || r.stderr != want {
+		t.Errorf("exit %d\n%s", r.exit, r.stderr)
+	}
+}
+
+// A write whose answer is lost may have been made, and that is said.
+func TestLostAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.URL.Query().Get("message") == "hang" || r.Method == http.MethodGet {
+			<-r.Context().Done()
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(server.Close)
+	for _, test := range []struct {
+		line string
+		exit int
+		want string
+	}{
+		{"config set app/x 1", exitFailure, "the connection broke before an answer came: EOF. The change may have been written.\ntry: agent config list --long app/x\n"},
+		{"config set app/x 1 --timeout 20ms --wait none -m hang", exitFailure, "no answer within 20ms. The change may have been written.\ntry: agent config list --long app/x\n"},
+		{"config set app/x 1 --dry-run", exitUnreachable, "the connection broke before an answer came: EOF. Nothing was written.\n"},
+		{"status --timeout 20ms", exitUnreachable, "no answer within 20ms\ntry: a longer --timeout\n"},
+		{"config watch app --timeout 20ms", exitUnreachable, "no answer within 20ms\ntry: a longer --timeout\n"},
+	} {
+		r := call("", append(words(test.line), "--addr", server.URL)...)
+		if r.exit != test.exit || r.stderr != "error: "+server.URL+": "+test.want {
+			t.Errorf("%s: exit %d, want %d\n%swant %s", test.line, r.exit, test.exit, r.stderr, test.want)
+		}
+	}
+}
+
+func TestInterruptedCommands(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(server.Close)
+	for _, test := range []struct{ line, want string }{
+		{"status", ""},
+		{"config set app/x 1", "error: " + server.URL + ": interrupt before an answer came. The change may have been written.\ntry: agent config list --long app/x\n"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(interrupted{syscall.SIGINT})
+		var stderr strings.Builder
+		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr}
+		exit := p.main(ctx, append(words(test.line), "--addr", server.URL))
+		if exit != 130 || stderr.String() != test.want {
+			t.Errorf("%s: exit %d\n%q", test.line, exit, stderr.String())
+		}
+	}
+}
+
+func TestAgentsAreFound(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("RUNTIME_DIRECTORY", filepath.Join(dir, "run")+":/elsewhere")
+	t.Setenv("AGENT_ADDR", "")
+	find := func() string {
+		t.Helper()
+		p, err := findAgent("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.String()
+	}
+	if got := find(); got != "http://127.0.0.1:8500" {
+		t.Errorf("without a socket: %s", got)
+	}
+	touch(t, filepath.Join(dir, "run", "agent.sock"))
+	if got := find(); got != "unix://"+filepath.Join(dir, "run", "agent.sock") {
+		t.Errorf("with the socket of a service: %s", got)
+	}
+	touch(t, filepath.Join("grapevine-data", "agent.sock"))
+	if got := find(); got != "unix://grapevine-data/agent.sock" {
+		t.Errorf("with a socket in this directory: %s", got)
+	}
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for _, test := range []struct{ address, network, dial string }{
+		{"unix:///a/b.sock", "unix", "/a/b.sock"},
+		{"unix://b.sock", "unix", "b.sock"},
+		{"http://h:1", "tcp", "h:1"},
+		{"http://h", "tcp", "h:80"},
+		{"http://[::1]/", "tcp", "[::1]:80"},
+	} {
+		p, err := parseAddress(test.address)
+		if err != nil || p.network != test.network || p.address != test.dial {
+			t.Errorf("%s: %+v, %v", test.address, p, err)
+		}
+	}
+	for _, address := range []string{"", "unix://", "h:1", "127.0.0.1:8500", "ftp://h", "http://", "http://u@h", "http://h/x", "http://h?x", "https://h", "http://h:x"} {
+		if p, err := parseAddress(address); exitCode(err) != exitUsage || !strings.Contains(err.Error(), address) {
+			t.Errorf("%q: %+v, %v; want a usage error that names it", address, p, err)
+		}
+	}
+}
+
+func TestUnreachableAgentsSayWhatWasTried(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("AGENT_ADDR", "")
+	listener, err := net.Listen("unix", "stale.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	listener.Close()
+	r := call("", "config", "set", "a", "b", "--addr", "unix://stale.sock")
+	want := "error: no agent answers at unix://stale.sock: connection refused. Nothing was written.\n" +
+		"try: agent run, or name the agent with --addr or AGENT_ADDR\n"
+	if r.exit != exitUnreachable || r.stderr != want {
+		t.Errorf("exit %d\n%s", r.exit, r.stderr)
+	}
+	p := place{network: "tcp", address: "127.0.0.1:1", base: "http://127.0.0.1:1", tried: []string{"grapevine-data/agent.sock"}}
+	_, err = newClient(p, 1e9).do(t.Context(), request{method: "GET", path: "/"})
+	var b strings.Builder
+	asFailure(err).tell(&b, style{}, false)
+	want = "error: no agent answers at http://127.0.0.1:1: connection refused\n  there is no socket at grapevine-data/agent.sock\n" +
+		"try: agent run, or name the agent with --addr or AGENT_ADDR\n"
+	if b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}
+
+func TestVerboseTellsTheRequests(t *testing.T) {
+	n := startNode(t)
+	r := n.must("config list app -v")
+	if !strings.Contains(r.stderr, "GET http://agent/v1/kv?prefix=app: 200 OK in ") {
+		t.Errorf("-v says %q", r.stderr)
+	}
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func complete(t *testing.T, words ...string) []string {
+	t.Helper()
+	r := call("", append([]string{completeCommand}, words...)...)
+	if r.exit != 0 || r.stderr != "" {
+		t.Errorf("%q: %+v", words, r)
+	}
+	return strings.Fields(r.stdout)
+}
+
+func TestCompletion(t *testing.T) {
+	n := startNode(t)
+	n.must("config set app/a 1")
+	n.must("config set app/b 1")
+	n.must("config set gateway/routes/booking " + bookingRoute)
+	t.Setenv("AGENT_ADDR", n.address)
+	for _, test := range []struct {
+		words []string
+		want  []string
+	}{
+		{[]string{""}, []string{"run", "config", "routes", "status", "version", "completion"}},
+		{[]string{"co"}, []string{"config", "completion"}},
+		{[]string{"config", ""}, []string{"get", "set", "delete", "list", "watch", "validate"}},
+		{[]string{"-q", "config", "l"}, []string{"list"}},
+		{[]string{"--addr", n.address, "config", "l"}, []string{"list"}},
+		{[]string{"config", "set", "--d"}, []string{"--dry-run"}},
+		{[]string{"config", "get", "--d"}, []string{"--detail"}},
+		{[]string{"run", "--j"}, nil},
+		{[]string{"status", "-o", "j"}, []string{"json", "jsonl"}},
+		{[]string{"status", "--output=j"}, []string{"--output=json", "--output=jsonl"}},
+		{[]string{"config", "set", "--wait", "l"}, []string{"local"}},
+		{[]string{"run", "--config", ""}, nil},
+		{[]string{"completion", ""}, shells},
+		{[]string{"config", "get", "app/"}, []string{"app/a", "app/b"}},
+		{[]string{"config", "watch", "g"}, []string{"gateway/routes/booking"}},
+		{[]string{"config", "get", "app/a", ""}, nil},
+		{[]string{"config", "set", "app/a", ""}, nil},
+		{[]string{"config", "get", "--addr", "unix:///none", "app/"}, nil},
+		{[]string{"nonsense", ""}, nil},
+		{nil, nil},
+	} {
+		if got := complete(t, test.words...); !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q, want %q", test.words, got, test.want)
+		}
+	}
+}
+
+// Each shell that is there must be able to read its script.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range shells {
+		r := call("", "completion", shell)
+		if r.exit != 0 || !strings.Contains(r.stdout, completeCommand) {
+			t.Errorf("%s: %+v", shell, r)
+		}
+		if _, err := exec.LookPath(shell); err != nil || shell == "powershell" {
+			continue
+		}
+		check := exec.Command(shell, "-n")
+		check.Stdin = strings.NewReader(r.stdout)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s -n: %v\n%s", shell, err, out)
+		}
+	}
+}
