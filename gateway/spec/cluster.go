@@ -1,5 +1,10 @@
 package spec
 
+import (
+	"math"
+	"strings"
+)
+
 // Cluster is a set of interchangeable destinations with one policy. Its key is
 // gateway/clusters/{clusterId}; without destinations it is the policy of the
 // route of the same id, which lists its backends itself.
@@ -82,4 +87,40 @@ type TLS struct {
 	Cert            TLSRef `json:"cert,omitzero" doc:"certificate that the gateway shows: certs:NAME"`
 	Pins            []Pin  `json:"pins,omitzero" doc:"SHA-256 of the certificates that are accepted, in hex"`
 	AllowSelfSigned bool   `json:"allowSelfSigned,omitzero" doc:"accept a pinned certificate that no authority signed"`
+}
+
+func (cl *Cluster) check(c *checks) {
+	if cl.Resilience != nil {
+		noticeCap(c, "resilience.timeout", cl.Resilience.Timeout)
+	}
+}
+
+func (b *CircuitBreaker) check(c *checks) {
+	const most = 1_000_000
+	t := b.FailureThreshold
+	if !c.given("failureThreshold") || c.failed("failureThreshold") {
+		return
+	}
+	if t <= 0 || t > most || t > 1 && t != math.Trunc(t) {
+		c.fault("failureThreshold", "must be a number of failures from 1 to %d, or a ratio between 0 and 1", most)
+	}
+}
+
+func (a *ActiveHealth) check(c *checks) {
+	if a.Timeout > 0 && a.Interval > 0 && a.Timeout > a.Interval {
+		c.fault("timeout", "must not be longer than interval %s: checks would pile up", a.Interval)
+	}
+}
+
+func (t *TLS) check(c *checks) {
+	unique(c, "pins", t.Pins)
+	if t.AllowSelfSigned && len(t.Pins) == 0 && !c.failed("pins") {
+		c.fault("allowSelfSigned", "needs pins: without them any certificate would do")
+	}
+	if strings.HasPrefix(string(t.Cert), "secret:") {
+		c.fault("cert", "must be certs:NAME")
+	}
+	if _, wildcard := t.ServerName.Wildcard(); wildcard {
+		c.fault("serverName", "must be one name, without a wildcard")
+	}
 }

@@ -14,10 +14,6 @@ const (
 	MaxEphemeralValue = 4 << 10   // of a key that gossip carries
 )
 
-// maxYAMLEntries bounds the fields of a value in YAML, whose parser's time grows
-// with their square.
-const maxYAMLEntries = 10_000
-
 // Form is how a value is written.
 type Form int
 

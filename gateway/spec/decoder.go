@@ -190,22 +190,6 @@ func (d *decoder) alias(n *tree, v reflect.Value, path string, s spelling) {
 	d.within(n, float64(length), path, s.field)
 }
 
-func (d *decoder) annotation(e entry, v reflect.Value, path string) {
-	raw, problem := e.value.raw()
-	name := reflect.ValueOf(e.name)
-	switch {
-	case problem != "":
-		d.faultName(e, path, "%q: %s", shorten(e.name), problem)
-		return
-	case v.IsNil():
-		v.Set(reflect.ValueOf(map[string]json.RawMessage{}))
-	case v.MapIndex(name).IsValid():
-		d.faultName(e, path, "%q is given twice", shorten(e.name))
-		return
-	}
-	v.SetMapIndex(name, reflect.ValueOf(raw))
-}
-
 func (d *decoder) mapping(n *tree, v reflect.Value, path string, f *field) {
 	if n.kind != dict {
 		d.fault(n, path, "expected names with values, not %s", n.kind)
@@ -266,18 +250,14 @@ func (d *decoder) list(n *tree, v reflect.Value, path string, f *field) {
 		d.fault(n, path, "expected a list, not %s", n.kind)
 		return
 	}
-	v.Set(reflect.MakeSlice(v.Type(), 0, len(items)))
+	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
 	for i, item := range items {
-		at, path := reflect.New(v.Type().Elem()).Elem(), fmt.Sprintf("%s[%d]", path, i)
+		path := fmt.Sprintf("%s[%d]", path, i)
 		if item.kind == null {
 			d.fault(item, path, "is empty")
 			continue
 		}
-		before := len(d.faults)
-		d.value(item, at, path, f)
-		if len(d.faults) == before {
-			v.Set(reflect.Append(v, at))
-		}
+		d.value(item, v.Index(i), path, f)
 	}
 }
 
@@ -342,6 +322,8 @@ func (d *decoder) string(n *tree, v reflect.Value, path string, f *field) {
 	switch {
 	case n.kind != quoted && n.kind != plain:
 		d.fault(n, path, "expected text%s", insteadOf(n.kind))
+	case n.text == "" && f.required:
+		d.fault(n, path, "must not be empty")
 	case f.enum == nil:
 		v.SetString(n.text)
 	default:

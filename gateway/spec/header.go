@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,21 @@ func (h *HeaderValue) UnmarshalText(text []byte) error {
 }
 
 func (HeaderValue) pattern() string { return `^[^\x00-\x08\x0a-\x1f\x7f]*$` }
+
+// MediaType is a media type with or without parameters, as text/html;
+// charset=utf-8, or a range of them, as text/*.
+type MediaType string
+
+// UnmarshalText reads a media type.
+func (m *MediaType) UnmarshalText(text []byte) error {
+	if _, _, err := mime.ParseMediaType(string(text)); err != nil || !strings.Contains(string(text), "/") {
+		return errors.New("is not a media type such as text/html")
+	}
+	*m = MediaType(text)
+	return nil
+}
+
+func (MediaType) pattern() string { return `^[^/]+/[^/]+` }
 
 // connectionHeaders are about one connection, or frame the message on it; the
 // gateway writes them itself (RFC 9110 §7.6.1).

@@ -1,5 +1,7 @@
 package spec
 
+import "strings"
+
 // Instance is one running copy of a service, announced by itself. Its key is
 // gateway/instances/{routeId}/{instanceId}, which lives as long as the
 // instance's connection.
@@ -19,4 +21,18 @@ type Instance struct {
 	Heartbeat        Duration `json:"heartbeat,omitzero" range:"100ms..10m" default:"10s" doc:"how often it says so"`
 	StartedAt        Time     `json:"startedAt,omitzero" doc:"when it started"`
 	Claims           []Claim  `json:"claims,omitzero" doc:"claims it asks of a token"`
+}
+
+func (i *Instance) check(c *checks) {
+	if steps := strings.Split(c.d.key, "/"); len(steps) > 2 {
+		c.repeats(&i.RouteID, steps[2])
+	}
+	if c.exclusive(choice{"address", i.Address != ""}, choice{"tunnel", i.Tunnel}) == 0 {
+		c.fault("address", "is missing: where the instance is reached, unless tunnel is true")
+	}
+	if i.Path != "" && i.Path.Template().Literals() == 0 {
+		c.fault("path", "an announcement cannot own the root: begin with a segment of its own")
+	}
+	checkRemoved(c, i.Path, i.PathRemovePrefix)
+	checkAccess(c, i.RequireAuth, i.AllowAnonymous)
 }

@@ -13,3 +13,5 @@ type Maintenance struct {
 	Allow      []CIDR    `json:"allow,omitzero" doc:"clients that are let through"`
 	Body       string    `json:"body,omitzero" doc:"what the client sees instead of the usual answer"`
 }
+
+func (m *Maintenance) check(c *checks) { unique(c, "allow", m.Allow) }

@@ -77,7 +77,7 @@ type Redirect struct {
 type Respond struct {
 	Status      int                        `json:"status,omitzero" range:"200..599" default:"200" doc:"status code"`
 	Body        string                     `json:"body,omitzero" doc:"the body"`
-	ContentType HeaderValue                `json:"contentType,omitzero" default:"text/plain; charset=utf-8" doc:"media type of the body"`
+	ContentType MediaType                  `json:"contentType,omitzero" default:"text/plain; charset=utf-8" doc:"media type of the body"`
 	Headers     map[HeaderName]HeaderValue `json:"headers,omitzero" doc:"further headers"`
 }
 
@@ -91,7 +91,7 @@ type Static struct {
 // Rewrite changes the raw path of the request.
 type Rewrite struct {
 	Regex Regex  `json:"regex" required:"true" doc:"what to look for in the path"`
-	To    string `json:"to" required:"true" doc:"what takes its place; $1 is the first group, ${name} a named one"`
+	To    string `json:"to,omitzero" doc:"what takes its place; $1 is the first group, ${name} a named one"`
 }
 
 // Transforms changes a request on its way to the backend and the response on
@@ -160,8 +160,8 @@ type CORS struct {
 // Compression of responses; never of event streams, gRPC and ranges.
 type Compression struct {
 	Meta
-	Enabled    *bool    `json:"enabled,omitzero" default:"true" doc:"false switches it off"`
-	Algorithms []string `json:"algorithms,omitzero" enum:"gzip|zstd" default:"zstd, gzip" doc:"what is offered, the best first"`
-	MinSize    Size     `json:"minSize,omitzero" default:"1KiB" doc:"smaller responses are left alone"`
-	Types      []string `json:"types,omitzero" doc:"media types that are compressed"`
+	Enabled    *bool       `json:"enabled,omitzero" default:"true" doc:"false switches it off"`
+	Algorithms []string    `json:"algorithms,omitzero" enum:"gzip|zstd" default:"zstd, gzip" doc:"what is offered, the best first"`
+	MinSize    Size        `json:"minSize,omitzero" default:"1KiB" doc:"smaller responses are left alone"`
+	Types      []MediaType `json:"types,omitzero" doc:"media types that are compressed"`
 }

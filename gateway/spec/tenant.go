@@ -9,3 +9,5 @@ type Tenant struct {
 	Hosts    []Host                  `json:"hosts,omitzero" doc:"hosts that belong to this tenant"`
 	Limits   *Limits                 `json:"limits,omitzero" doc:"bounds for this tenant alone"`
 }
+
+func (t *Tenant) check(c *checks) { unique(c, "hosts", t.Hosts) }

@@ -10,6 +10,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// maxEntries bounds the fields of a value in YAML, because the parser's time
+// grows with their square. A file may have more: it is its owner's time.
+const maxEntries = 10_000
+
 // yaml reads one YAML document of maps, lists and scalars. A plain scalar stays
 // the text that was written: what it means is for the schema to say, so that
 // `version: 1.10` and `name: on` are texts where a text is due. Anchors,
@@ -36,7 +40,7 @@ func (s source) yaml(data []byte) (t *tree, faults Faults) {
 // refuse looks for what we do not take before the parser sees it: its time
 // grows with the square of the depth, so that depth is bounded here.
 func (s source) refuse(tokens token.Tokens) (faults Faults) {
-	flow, run, line := 0, 0, 0
+	flow, run, line, entries := 0, 0, 0, 0
 	for _, tk := range tokens {
 		at := s.place(tk)
 		if tk.Position.Line != line {
@@ -49,6 +53,11 @@ func (s source) refuse(tokens token.Tokens) (faults Faults) {
 			flow--
 		case token.SequenceEntryType:
 			run++
+		case token.MappingValueType:
+			entries++
+		}
+		if entries > maxEntries && s.file == "" {
+			return append(faults, at.fault("more than %d fields: write JSON instead", maxEntries))
 		}
 		if flow > maxDepth || run > maxDepth {
 			return append(faults, at.fault("nested deeper than %d levels", maxDepth))

@@ -1,0 +1,231 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (r *Route) check(c *checks) {
+	c.repeats(&r.RouteID, c.d.lastStep())
+	r.checkWhere(c)
+	r.checkTarget(c)
+	r.checkPaths(c)
+	r.checkConditions(c)
+	checkAccess(c, r.RequireAuth, r.AllowAnonymous)
+	noticeCap(c, "timeout", r.Timeout)
+}
+
+// repeats makes sure that an id in the body is the key's, and drops it: it is
+// never stored.
+func (c *checks) repeats(id *RouteID, key string) {
+	if *id != "" && string(*id) != key {
+		c.fault("routeId", "is not the %q of the key", key)
+	}
+	*id = ""
+}
+
+func (d *decoder) lastStep() string { return d.key[strings.LastIndexByte(d.key, '/')+1:] }
+
+func (r *Route) checkWhere(c *checks) {
+	if c.exclusive(choice{"path", r.Path != ""}, choice{"pathRegex", r.PathRegex != ""}) == 0 {
+		c.fault("path", "is missing: which paths it takes, as /booking/{**rest}, or /{**rest} for all")
+	}
+	unique(c, "hosts", r.Hosts)
+	unique(c, "methods", r.Methods)
+	unique(c, "clients", r.Clients)
+}
+
+// targets are the fields that say where requests go, of which a route has one.
+func (r *Route) targets() []choice {
+	return []choice{
+		{"backends", len(r.Backends) > 0},
+		{"cluster", r.Cluster != ""},
+		{"split", len(r.Split) > 0},
+		{"redirect", r.Redirect != nil},
+		{"respond", r.Respond != nil},
+		{"static", r.Static != nil},
+	}
+}
+
+func (r *Route) checkTarget(c *checks) {
+	targets := r.targets()
+	if c.exclusive(targets...) == 0 {
+		c.fault("", "route %q: no backends: give backends, or one of cluster, split, redirect, respond, static", c.d.lastStep())
+		return
+	}
+	unique(c, "backends", r.Backends)
+	r.checkType(c, targets)
+	checkSplit(c, r.Split)
+}
+
+// checkType holds the type against what the other fields say.
+func (r *Route) checkType(c *checks, targets []choice) {
+	meant := "proxy"
+	for _, target := range targets[3:] {
+		if target.given {
+			meant = target.name
+		}
+	}
+	if r.Type != "" && r.Type != meant {
+		c.fault("type", "does not fit the other fields, which make it %s: leave type out", meant)
+	}
+}
+
+func checkSplit(c *checks, split []Share) {
+	sum := 0
+	seen := map[ClusterID]bool{}
+	for i, share := range split {
+		sum += share.Weight
+		if share.Cluster != "" && seen[share.Cluster] {
+			c.fault(fmt.Sprintf("split[%d].cluster", i), "is there twice: add up the weights")
+		}
+		seen[share.Cluster] = true
+	}
+	if len(split) > 0 && sum == 0 && !c.failed("split") {
+		c.fault("split", "every weight is 0: no cluster would take a request")
+	}
+}
+
+func (r *Route) checkPaths(c *checks) {
+	checkRemoved(c, r.Path, r.PathRemovePrefix)
+	if r.Rewrite == nil {
+		return
+	}
+	for _, other := range []choice{{"pathRemovePrefix", r.PathRemovePrefix != ""}, {"pathPrefix", r.PathPrefix != ""}} {
+		if other.given {
+			c.fault(other.name, "cannot stand beside rewrite: let the rewrite do both")
+		}
+	}
+}
+
+// checkRemoved makes sure that the segments to remove are there in every path.
+func checkRemoved(c *checks, path, prefix Path) {
+	switch {
+	case prefix == "" || c.failed("path"):
+	case path == "":
+		c.fault("pathRemovePrefix", "needs a path, whose first segments it names")
+	case prefix.Template().CatchAll():
+		c.fault("pathRemovePrefix", "must not hold a catch-all: nothing would be left of the path")
+	case !path.Template().HasPrefix(prefix.Template()):
+		c.fault("pathRemovePrefix", "not a prefix of path %q, segment by segment", string(path))
+	}
+}
+
+func (r *Route) checkConditions(c *checks) {
+	for i, h := range r.Headers {
+		if h.Name != "" && !tokenSyntax.MatchString(h.Name) {
+			c.fault(fmt.Sprintf("headers[%d].name", i), "is not the name of a header")
+		}
+	}
+}
+
+func (m *Match) check(c *checks) {
+	given := c.exclusive(
+		choice{"value", m.Value != ""}, choice{"values", len(m.Values) > 0},
+		choice{"present", m.Present != nil}, choice{"regex", m.Regex != ""},
+	)
+	if given == 0 {
+		c.fault("", "condition on %q: give value, values, present or regex", shorten(m.Name))
+	}
+}
+
+// checkAccess refuses what cannot both hold.
+func checkAccess(c *checks, require, anonymous bool) {
+	if require && anonymous {
+		c.fault("allowAnonymous", "cannot stand beside requireAuth: a route either asks for a token or does not")
+	}
+}
+
+// noticeCap tells that a timeout may not count in full.
+func noticeCap(c *checks, field string, timeout Duration) {
+	if time.Duration(timeout) > DefaultTimeoutCap {
+		c.notice(field, "counts as %s, unless gateway/config/timeouts sets a higher cap", Duration(DefaultTimeoutCap))
+	}
+}
+
+func (r *Redirect) check(c *checks) {
+	if r.Status != 0 && !slices.Contains([]int{301, 302, 303, 307, 308}, r.Status) && !c.failed("status") {
+		c.fault("status", "must be 301, 302, 303, 307 or 308")
+	}
+}
+
+func (r *Respond) check(c *checks) {
+	if r.Body != "" && slices.Contains([]int{204, 205, 304}, r.Status) {
+		c.fault("body", "a response of status %d has no body", r.Status)
+	}
+	for name := range r.Headers {
+		checkHeader(c, "headers."+string(name), name)
+	}
+}
+
+func (h *HeaderChanges) check(c *checks) {
+	for name := range h.Set {
+		checkHeader(c, "set."+string(name), name)
+	}
+	for name := range h.Append {
+		checkHeader(c, "append."+string(name), name)
+	}
+	for i, name := range h.Remove {
+		checkHeader(c, fmt.Sprintf("remove[%d]", i), name)
+	}
+}
+
+func checkHeader(c *checks, field string, name HeaderName) {
+	if isConnectionHeader(name) {
+		c.fault(field, "header %s belongs to the connection: the gateway writes it itself", name)
+	}
+}
+
+var groupReference = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+)|(\$))`)
+
+func (r *Rewrite) check(c *checks) {
+	if r.Regex == "" {
+		return
+	}
+	groups := r.Regex.Compile().SubexpNames()
+	for _, ref := range groupReference.FindAllStringSubmatch(r.To, -1) {
+		name := ref[1] + ref[2]
+		if name != "" && !slices.Contains(groups, name) && !isGroup(name, len(groups)) {
+			c.fault("to", "%s names a group that regex does not have%s", ref[0], bracesHint(ref[2]))
+		}
+	}
+}
+
+// isGroup says whether a name is the number of one of count groups, with the
+// whole match as group 0.
+func isGroup(name string, count int) bool {
+	for n := range count {
+		if name == fmt.Sprint(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// bracesHint helps with $1x, which Go reads as the group named "1x".
+func bracesHint(name string) string {
+	digits := strings.TrimRight(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+	if digits == "" || digits == name {
+		return ""
+	}
+	return fmt.Sprintf(": write ${%s}%s", digits, strings.TrimPrefix(name, digits))
+}
+
+func (cl *Claim) check(c *checks) {
+	c.exclusive(choice{"value", cl.Value != ""}, choice{"allowedValues", len(cl.AllowedValues) > 0})
+}
+
+func (r *Retry) check(c *checks) {
+	unique(c, "on", r.On)
+	unique(c, "methods", r.Methods)
+}
+
+func (o *CORS) check(c *checks) {
+	unique(c, "origins", o.Origins)
+	if o.Credentials && slices.Contains(o.Origins, "*") {
+		c.fault("credentials", "browsers refuse credentials for every origin (*): list the origins")
+	}
+}
