@@ -41,7 +41,7 @@ func agentBinary(t *testing.T) string {
 			return
 		}
 		binary.path = filepath.Join(dir, "agent")
-		out, err := exec.Command("go", "build", "-o", binary.path, ".").CombinedOutput()
+		out, err := exec.Command("go", "build", "-o", binary.path, "grapevine/cli/agent").CombinedOutput()
 		if err != nil {
 			binary.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}

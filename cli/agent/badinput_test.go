@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// badInput is a command that must fail, and what its error has to say.
+type badInput struct {
+	args []string
+	exit int
+	says []string
+}
+
+func cmd(exit int, says string, args ...string) badInput {
+	return badInput{args, exit, strings.Split(says, "|")}
+}
+
+// setRoute sets gateway/routes/r to a value that is wrong.
+func setRoute(value, says string) badInput {
+	return cmd(3, "gateway/routes/r|Nothing was written|"+says, "config", "set", "gateway/routes/r", value)
+}
+
+func set(key, value, says string) badInput {
+	return cmd(3, "Nothing was written|"+says, "config", "set", key, value)
+}
+
+const good = "path=/r,backends=http://h:80,"
+
+// badInputs assume gateway/clusters/c, and gateway/routes/used which uses it.
+var badInputs = []badInput{
+	setRoute("path=/r,backend=http://h:80", `unknown field "backend"|did you mean "backends"?`),
+	setRoute("path=/r", `route "r": no backends`),
+	setRoute("path=r,backends=http://h:80", `path "r": must begin with /`),
+	setRoute("path=/r/{**a}/x,backends=http://h:80", `path "/r/{**a}/x"|{**a} must be the last`),
+	setRoute("path=/{a}/{a},backends=http://h:80", `"a" is there twice`),
+	setRoute("path=/r,backends=h:80", `backends[0] "h:80"`),
+	setRoute("path=/r,backends=ftp://h:80", `scheme "ftp"`),
+	setRoute("path=/r,backends=http://u:p@h:80", "user name or password"),
+	setRoute("path=/r,backends=http://h:99999", `port "99999"`),
+	setRoute("path=/r,backends=http://h:80/base", "/base"),
+	setRoute("path=/r,backends=http://h:80,backends=http://h:80", "backends[1]"),
+	setRoute(good+"pathRemovePrefix=/x", `pathRemovePrefix "/x": not a prefix of path "/r"`),
+	setRoute(good+"timeout=5", `timeout "5": needs a unit`),
+	setRoute(good+"timeout=-5s", `timeout "-5s"`),
+	setRoute(good+"order=high", `order "high"`),
+	setRoute(good+"enabled=perhaps", `enabled "perhaps"`),
+	setRoute("path=/r,cluster=nowhere", `cluster "nowhere": no such cluster; there is c`),
+	setRoute(good+"cluster=c", `cluster "c": cannot stand beside backends`),
+	setRoute(good+"requireAuth=true,allowAnonymous=true", "allowAnonymous|requireAuth"),
+	setRoute(good+"requireAuth=true", "requireAuth"),
+	setRoute(good+"methods=GE T", `methods[0] "GE T"`),
+	setRoute(good+"hosts=a b", `hosts[0] "a b"`),
+	setRoute(good+"pathPrefix=/x", "pathPrefix"),
+	setRoute(good+"path=/s", "path|2 times"),
+	setRoute(`{"path":"/r","Path":"/s","backends":["http://h:80"]}`, `"path" and "Path"`),
+	setRoute(`{"path":"/r","timeout":"1s","timeoutMs":1,"backends":["http://h:80"]}`, `"timeout" and "timeoutMs"`),
+	setRoute(`{"path":"/r","order":1e400,"backends":["http://h:80"]}`, `order "1e400"`),
+	setRoute(`{"path":"/r",}`, "not valid JSON"),
+	setRoute(`{"path":"/r"} {}`, "JSON"),
+	setRoute("path: /r\nbackends: [\n", "YAML"),
+	setRoute("", "expected fields"),
+	setRoute(`{"path":"/r","routeId":"other","backends":["http://h:80"]}`, `routeId "other"`),
+	set("gateway/route/x", "path=/r", `"route"|did you mean "routes"?`),
+	set("gateway/routes", "path=/r", "gateway/routes|gateway/routes/{routeId}"),
+	set("gateway/routes/-x", "path=/r", "routeId|-x"),
+	set("gateway/config/timeout", "timeout=5s", `"timeout"|did you mean "timeouts"?`),
+	set("gateway/config/timeouts", "cap=never", `gateway/config/timeouts|cap "never"`),
+	set("gateway/config/headers", "trustedProxies=everyone", `gateway/config/headers|everyone`),
+	set("gateway/config/logging", "level=loud", `level "loud"|debug, info, warn, error`),
+	set("gateway/instances/r/i", "path=/r,address=http://h:1", "gateway/instances/r/i|announce it"),
+	set("gateway/certs/x", "y", "gateway/certs|later version"),
+	set("gateway/maintenance", "maybe", `gateway/maintenance|"maybe"`),
+	set("gateway/maintenance", "on", "gateway/maintenance"),
+	set("gateway/clusters/c", "destinations.a:nonsense", `gateway/clusters/c|destinations.a "nonsense"`),
+	set("_meta/x", "y", "_meta is read-only"),
+	set("app//x", "y", `key "app//x"|empty segment`),
+	set("app/../x", "y", `key "app/../x"|".."`),
+	set("app/x y", "y", `key "app/x y"`),
+	set("", "y", `key ""`),
+	set("app/x", "@/no/such/file", "/no/such/file"),
+	cmd(3, "gateway/routes/used|no such cluster|Nothing was written", "config", "delete", "gateway/clusters/c"),
+	cmd(4, "gateway/routes/none|Nothing was written", "config", "delete", "gateway/routes/none"),
+	cmd(10, "gateway/routes|--yes|Nothing was written", "config", "delete", "-r", "gateway/routes"),
+	cmd(5, "gateway/routes/used|revision|Nothing was written", "config", "set", "gateway/routes/used", "path=/u,cluster=c", "--cas", "99"),
+	cmd(5, "gateway/routes/used|Nothing was written", "config", "set", "--create", "gateway/routes/used", "path=/u,cluster=c"),
+	cmd(5, "gateway/routes/used|Nothing was written", "config", "delete", "gateway/routes/used", "--cas=99"),
+	cmd(2, `--cas|"x"|Nothing was written`, "config", "set", "gateway/routes/used", "path=/u,cluster=c", "--cas", "x"),
+	cmd(2, `--wait "sometimes"|Nothing was written`, "config", "set", "app/x", "y", "--wait", "sometimes"),
+	cmd(2, `--dryrun|did you mean "--dry-run"?|Nothing was written`, "config", "set", "app/x", "y", "--dryrun"),
+	cmd(2, "surplus|z", "config", "set", "app/x", "y", "z"),
+	cmd(2, "KEY is missing", "config", "get"),
+	cmd(4, "gateway/routes/none", "config", "get", "gateway/routes/none"),
+	cmd(3, "1.99|not reached", "config", "get", "gateway/routes/used", "--at", "99"),
+	cmd(2, `"sett"|did you mean "set"?`, "config", "sett", "x", "y"),
+	cmd(2, `"confg"|did you mean "config"?`, "confg", "list"),
+	cmd(2, `"xml"|table, json`, "routes", "list", "-o", "xml"),
+	cmd(2, `"members" is not in this version`, "members"),
+	cmd(3, "/no/such.yaml", "config", "validate", "-f", "/no/such.yaml"),
+}
+
+// Every wrong word is answered with the right exit code and an error that names
+// the thing and the value. The revision stays what it was.
+func TestBadInput(t *testing.T) {
+	p := startAgent(t, t.TempDir())
+	p.must("PUT", "/v1/kv/gateway/clusters/c", `{"destinations":{"a":"http://127.0.0.1:1"}}`)
+	p.must("PUT", "/v1/kv/gateway/routes/used", `{"path":"/used","cluster":"c"}`)
+	before := p.awaitStatus().Rev
+	for _, tt := range badInputs {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			exit, stdout, stderr := p.cli(tt.args...)
+			judge(t, tt, exit, stdout, stderr)
+			if after := p.awaitStatus().Rev; after != before {
+				t.Errorf("revision %s became %s", before, after)
+			}
+		})
+	}
+}
+
+func judge(t *testing.T, want badInput, exit int, stdout, stderr string) {
+	t.Helper()
+	if exit != want.exit {
+		t.Errorf("exit code %d; want %d\n%s", exit, want.exit, stderr)
+	}
+	for _, phrase := range want.says {
+		if !strings.Contains(stderr, phrase) {
+			t.Errorf("the error does not say %q:\n%s", phrase, stderr)
+		}
+	}
+	if stdout != "" {
+		t.Errorf("an error came with output: %s", stdout)
+	}
+	for _, trace := range []string{"goroutine ", "panic", ".go:"} {
+		if strings.Contains(stderr, trace) {
+			t.Errorf("the error shows a stack trace:\n%s", stderr)
+		}
+	}
+}
+
+// A start that can't succeed ends with one clear message, and leaves what it
+// found as it was.
+func TestBadStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().String()
+	running := startAgent(t, t.TempDir())
+	locked := filepath.Dir(running.socket)
+
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		badInput
+	}{
+		{"no file", nil, cmd(3, "none.yaml|no such file", "--config", "none.yaml")},
+		{"no folder", nil, cmd(3, "none.d|no such file", "--config-dir", "none.d")},
+		{"broken YAML", map[string]string{"g.yaml": "routes: ["}, cmd(3, "g.yaml:1:|YAML", "--config", "g.yaml")},
+		{"broken JSON", map[string]string{"g.json": `{"routes": {`}, cmd(3, "g.json:1:|JSON", "--config", "g.json")},
+		{"route without backend", map[string]string{"g.yaml": "routes:\n  booking:\n    path: /b\n"}, cmd(3, `g.yaml:2:3|route "booking": no backends`, "--config", "g.yaml")},
+		{
+			"prefix", map[string]string{"g.yaml": "routes:\n  booking:\n    path: /b\n    pathRemovePrefix: /x\n    backends: ['http://h:1']\n"},
+			cmd(3, `g.yaml:4:23|gateway/routes/booking|pathRemovePrefix "/x"`, "--config", "g.yaml"),
+		},
+		{"unknown cluster", map[string]string{"g.yaml": "routes: {booking: {path: /b, cluster: gone}}"}, cmd(3, `g.yaml:1:|gateway/routes/booking|cluster "gone"`, "--config", "g.yaml")},
+		{"unknown field", map[string]string{"g.yaml": "rutes: {}\nlisteners: {http: x}\n"}, cmd(3, `g.yaml:1:1|"rutes"|g.yaml:2:19|http "x"`, "--config", "g.yaml")},
+		{"id twice", map[string]string{"a.yaml": "routes: {a: {path: /a, backends: ['http://h:1']}}", "b.yaml": "routes: {A: {path: /a, backends: ['http://h:1']}}"}, cmd(3, "b.yaml:1:10|gateway/routes/a|a.yaml:1:10", "--config", "a.yaml", "--config", "b.yaml")},
+		{"not served yet", map[string]string{"g.yaml": "config: {auth: {providers: {main: {authority: 'https://a.example.com'}}}}"}, cmd(3, "g.yaml:1:|gateway/config/auth", "--config", "g.yaml")},
+		{"cookies", map[string]string{"g.json": `{"Authentication":{"Cookie":{}}}`}, cmd(3, "g.json:1:|Cookie|forward-auth", "--config", "g.json")},
+		{"bad address", nil, cmd(2, `--http "nonsense"`, "--http", "nonsense")},
+		{"admin off loopback", nil, cmd(2, `--admin "0.0.0.0:0"|loopback`, "--admin", "0.0.0.0:0")},
+		{"dev with data", nil, cmd(2, `--data-dir "d"|--dev`, "--dev")},
+		{"not in this version", nil, cmd(2, "--join is not in this version", "--join", "x")},
+		{"flag", nil, cmd(2, `--nodes|did you mean "--node"?`, "--nodes", "x")},
+		{"surplus", nil, cmd(2, `"surplus"`, "surplus")},
+		{"port in use", nil, cmd(1, "http listener|"+port+"|address already in use|--http", "--http", port)},
+		{"both ports in use", nil, cmd(1, "http listener|admin listener|"+port, "--http", port, "--admin", port)},
+		{"data directory in use", nil, cmd(1, locked+fmt.Sprintf("|%d", running.cmd.Process.Pid), "--data-dir", locked)},
+		{"data directory is a file", map[string]string{"d": ""}, cmd(1, `data directory "d": not a directory`)},
+		{"garbage", map[string]string{"d/kv.db": "garbage"}, cmd(1, "d/kv.db is corrupt|left as it is")},
+		{"emptied", map[string]string{"d/kv.db": ""}, cmd(1, "d/kv.db is corrupt|left as it is")},
+		{"bad node id", map[string]string{"d/node.id": "nonsense"}, cmd(1, `d/node.id|"nonsense"`)},
+		{"no folder for the socket", nil, cmd(1, "/no/such/agent.sock", "--socket", "/no/such/agent.sock")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for name, content := range tt.files {
+				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := append([]string{"run", "--data-dir", "d", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, tt.args...)
+			exit, stdout, stderr := runCLI(t, "", args...)
+			judge(t, tt.badInput, exit, stdout, stderr)
+			for name, content := range tt.files {
+				if now, err := os.ReadFile(name); err != nil || string(now) != content {
+					t.Errorf("%s was changed to %q, %v", name, now, err)
+				}
+			}
+		})
+	}
+}
