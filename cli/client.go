@@ -27,7 +27,8 @@ func newClient(p place, timeout time.Duration) *client {
 		return new(net.Dialer).DialContext(ctx, p.network, p.address)
 	}
 	return &client{place: p, timeout: timeout, http: &http.Client{
-		Transport:     &http.Transport{DialContext: dial},
+		// One connection a call: net/http would send a write again when it lost an idle one.
+		Transport:     &http.Transport{DialContext: dial, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -47,39 +48,33 @@ type request struct {
 
 func (r request) writes() bool { return r.method != http.MethodGet && r.query.Get("dryRun") == "" }
 
-// answer is what the agent said, in full.
-type answer struct {
-	header http.Header
-	body   []byte
-}
-
 // do makes a call and reads the whole answer. Anything but success is a failure.
-func (c *client) do(ctx context.Context, r request) (answer, error) {
+func (c *client) do(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout+r.patience, errNoAnswer)
 	defer cancel()
 	response, err := c.send(ctx, r)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return answer{}, c.broken(ctx, r, err)
+		return nil, c.broken(ctx, r, err)
 	}
 	if response.StatusCode/100 != 2 {
-		return answer{}, refusal(r, response, body)
+		return nil, refusal(r, response, body)
 	}
-	return answer{header: response.Header, body: body}, nil
+	return body, nil
 }
 
 // fetch makes a call and decodes its JSON answer into v.
 func (c *client) fetch(ctx context.Context, r request, v any) error {
-	a, err := c.do(ctx, r)
+	body, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(a.body, v); err != nil {
-		return c.foreign(r, err)
+	if err := json.Unmarshal(body, v); err != nil {
+		return notAnAgent(r, err.Error())
 	}
 	return nil
 }
@@ -188,14 +183,6 @@ func (c *client) unreachable(f *failure, dial *net.OpError) {
 		f.details = append(f.details, "there is no socket at "+path)
 	}
 	f.next = "agent run, or name the agent with --addr or AGENT_ADDR"
-}
-
-// foreign is the failure of an answer that no agent gives.
-func (c *client) foreign(r request, err error) error {
-	return &failure{
-		code: exitUnreachable, problem: fmt.Sprintf("%s%s: not the answer of an agent: %v", c.place, r.path, err),
-		outcome: unknownOutcome, next: "another --addr", cause: err,
-	}
 }
 
 // root is the innermost error, without what package net puts around it.

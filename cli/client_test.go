@@ -50,10 +50,10 @@ func TestWhatIsNoAgentIsTold(t *testing.T) {
 		status           int
 		mime, body, want string
 	}{
-		{404, "text/html", "<h1>", "GET /v1/status: answered 404 Not Found, which is no answer of an agent"},
-		{302, "text/plain", "", "GET /v1/status: answered 302 Found, which is no answer of an agent"},
-		{500, "application/problem+json", "{", "GET /v1/status: answered 500 Internal Server Error, which is no answer of an agent"},
-		{200, "text/html", "<h1>", "/v1/status: not the answer of an agent: invalid character '<'"},
+		{404, "text/html", "<h1>", "GET /v1/status: not the answer of an agent: 404 Not Found"},
+		{302, "text/plain", "", "GET /v1/status: not the answer of an agent: 302 Found"},
+		{500, "application/problem+json", "{", "GET /v1/status: not the answer of an agent: 500 Internal Server Error"},
+		{200, "text/html", "<h1>", "GET /v1/status: not the answer of an agent: invalid character '<'"},
 	} {
 		r := call("", "status", "--addr", answering(t, test.status, test.mime, test.body))
 		if r.exit == 0 || !strings.Contains(r.stderr, test.want) {

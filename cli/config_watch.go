@@ -78,12 +78,10 @@ const (
 	longestPause = 5 * time.Second
 )
 
-var errSilence = errors.New("the connection went silent")
-
 var (
-	// errDone ends the stream after the one event that --once waits for.
-	errDone   = errors.New("done")
-	errMissed = errors.New("changes were missed that are no longer held")
+	errDone    = errors.New("done") // the one event that --once waits for has come
+	errMissed  = errors.New("changes were missed that are no longer held")
+	errSilence = errors.New("the connection went silent")
 )
 
 // lostError is the end of a connection that is worth another one.
@@ -105,7 +103,7 @@ func (w *watch) follow(ctx context.Context) error {
 		case w.cursor != before:
 			pause = firstPause
 		}
-		w.say("%s: %v; connecting again", w.agent.place, lost)
+		w.say("%v; connecting again", lost)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -155,13 +157,47 @@ func TestWatchGoesOnWhereItStopped(t *testing.T) {
 	w.said(w.stderr, "watching app from revision 3")
 	w.said(w.stdout, "a")
 	w.said(w.stdout, "b")
-	w.said(w.stderr, "http://ADDRESS: the agent ended the stream; connecting again")
+	w.said(w.stderr, "the agent ended the stream; connecting again")
 	w.said(w.stdout, "b")
 	w.said(w.stdout, "c")
-	w.said(w.stderr, "http://ADDRESS: the agent ended the stream; connecting again")
+	w.said(w.stderr, "the agent ended the stream; connecting again")
 	wantAsked(t, asked, "")
 	wantAsked(t, asked, "1.4")
 	wantAsked(t, asked, "1.5")
+	w.interrupt()
+	w.ends(130)
+}
+
+func TestWatchOutlivesARestartOfTheAgent(t *testing.T) {
+	dir, err := os.MkdirTemp("", "gv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "agent.sock")
+	serve := func(key string) *httptest.Server {
+		listener, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "event: put\ndata: {\"key\":%q,\"value\":1,\"modRev\":\"1.1\"}\n\n", key)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}))
+		server.Listener.Close()
+		server.Listener = listener
+		server.Start()
+		return server
+	}
+	first := serve("before")
+	w := startWatch(t, "unix://"+socket, "config watch app -o name -q")
+	w.said(w.stdout, "before")
+	first.CloseClientConnections()
+	first.Close()
+	second := serve("after")
+	t.Cleanup(second.Close)
+	w.said(w.stdout, "after")
 	w.interrupt()
 	w.ends(130)
 }

@@ -17,12 +17,7 @@ func refusal(r request, response *http.Response, body []byte) error {
 	var p api.Problem
 	mime, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
 	if mime != "application/problem+json" || json.Unmarshal(body, &p) != nil {
-		return &failure{
-			code:    exitFailure,
-			problem: fmt.Sprintf("%s %s: answered %s, which is no answer of an agent", r.method, r.path, response.Status),
-			outcome: unknownOutcome,
-			next:    "another --addr",
-		}
+		return notAnAgent(r, response.Status)
 	}
 	f := &failure{code: codeOf(response.StatusCode, p.Code), problem: sentence(p), next: r.next}
 	if !p.NothingWritten {
@@ -32,6 +27,14 @@ func refusal(r request, response *http.Response, body []byte) error {
 		f.problem, f.details = faultLines(cmp.Or(p.Key, r.key), p.Faults)
 	}
 	return f
+}
+
+// notAnAgent is the failure of an answer that no agent gives.
+func notAnAgent(r request, why string) error {
+	return &failure{
+		code: exitFailure, problem: fmt.Sprintf("%s %s: not the answer of an agent: %s", r.method, r.path, why),
+		outcome: unknownOutcome, next: "another --addr",
+	}
 }
 
 // sentence names the key, unless the agent did.
