@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,8 @@ func (c *checks) given(field string) bool {
 	return n != c.n && n.kind != null
 }
 
-// failed says whether a field already has a fault, so that what follows from it
-// need not be said as well.
+// failed says whether a field already has a fault, or was probably meant by an
+// unknown name, so that what follows from it need not be said as well.
 func (c *checks) failed(field string) bool {
 	path := join(c.path, field)
 	for _, f := range c.d.faults {
@@ -40,7 +41,7 @@ func (c *checks) failed(field string) bool {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(c.d.meant, path)
 }
 
 // exclusive makes sure that at most one of several fields is given, and says

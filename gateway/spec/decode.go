@@ -106,6 +106,9 @@ func (s source) read(data []byte, form Form) (*tree, Faults) {
 		at := (&cursor{place: place{s, 1, 1}}).seek(data, i)
 		return nil, Faults{at.fault("is not UTF-8")}
 	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &tree{kind: null, at: place{s, 1, 1}}, nil
+	}
 	switch form {
 	case FormJSON:
 		return s.json(data)

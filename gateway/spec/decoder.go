@@ -18,6 +18,7 @@ type decoder struct {
 	key     string
 	faults  []found
 	notices []found
+	meant   []string // paths that an unknown name was probably meant for
 }
 
 // found is a fault and where it stands, by which faults are put in order.
@@ -94,13 +95,20 @@ func (d *decoder) structure(n *tree, v reflect.Value, path string) {
 		return
 	}
 	if n.kind != dict {
-		d.fault(n, path, "expected fields, not %s", n.kind)
+		d.fault(n, path, "expected fields, not %s%s", n.kind, fieldsHint(n.kind))
 		return
 	}
 	d.fields(n, v, path, p)
 	if c, ok := v.Addr().Interface().(checked); ok {
 		c.check(&checks{d, n, path})
 	}
+}
+
+func fieldsHint(k kind) string {
+	if k == plain {
+		return ": write name=value"
+	}
+	return ""
 }
 
 // checked is a struct whose fields depend on each other.
@@ -119,13 +127,23 @@ func (d *decoder) fields(n *tree, v reflect.Value, path string, p *plan) {
 		case strings.HasPrefix(e.name, "x-") && p.freeXes:
 			d.annotation(e, v.FieldByName("Annotations"), path)
 		default:
-			d.faultName(e, path, "unknown field %q%s", shorten(e.name), didYouMean(e.name, p.names()))
+			d.unknown(e, path, p)
 		}
 	}
 	for _, f := range p.fields {
-		if e := seen[f]; f.required && (e.value == nil || e.value.kind == null) {
+		missing := seen[f].value == nil || seen[f].value.kind == null
+		if f.required && missing && !slices.Contains(d.meant, join(path, f.name)) {
 			d.fault(&tree{at: n.at}, join(path, f.name), "is missing: %s", f.doc)
 		}
+	}
+}
+
+// unknown refuses a field, and remembers which one was meant, so that it is not
+// called missing as well.
+func (d *decoder) unknown(e entry, path string, p *plan) {
+	d.faultName(e, path, "unknown field %q%s", shorten(e.name), didYouMean(e.name, p.names()))
+	for _, name := range near(e.name, p.names()) {
+		d.meant = append(d.meant, join(path, name))
 	}
 }
 
@@ -350,10 +368,17 @@ func (d *decoder) bool(n *tree, v reflect.Value, path string) {
 	}
 	truth, ok := truths[n.text]
 	if !ok || n.kind == quoted {
-		d.fault(n, path, "must be true or false%s", unquote(n.kind))
+		d.fault(n, path, "must be true or false%s", onOff(n.kind))
 		return
 	}
 	v.SetBool(truth)
+}
+
+func onOff(k kind) string {
+	if k == plain {
+		return ", on or off"
+	}
+	return unquote(k)
 }
 
 func unquote(k kind) string {
@@ -406,10 +431,10 @@ func isJSONNumber(s string) bool {
 	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
 }
 
-// join is the path of a field below another.
+// join is the path of a field below another, or the other alone.
 func join(path, name string) string {
-	if path == "" {
-		return name
+	if path == "" || name == "" {
+		return path + name
 	}
 	return path + "." + name
 }

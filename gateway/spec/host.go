@@ -16,9 +16,6 @@ type Host string
 func (h *Host) UnmarshalText(text []byte) error {
 	name := strings.ToLower(string(text))
 	rest, wildcard := strings.CutPrefix(name, "*.")
-	if wildcard && !strings.Contains(rest, ".") && rest != "localhost" {
-		return errors.New("is a wildcard over a top-level domain")
-	}
 	host, err := parseHost(rest)
 	if err != nil {
 		return err

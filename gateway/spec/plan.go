@@ -156,6 +156,8 @@ func (b bounds) problem(n float64) string {
 	switch {
 	case !low && !high:
 		return ""
+	case b.least == b.most:
+		return "must be " + b.least
 	case b.most == "":
 		return "must be at least " + b.least
 	case b.least == "":

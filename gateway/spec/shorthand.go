@@ -65,7 +65,7 @@ func (r *shorthandReader) field(root *tree) {
 	end := strings.IndexAny(r.rest(), ":=,")
 	if end < 0 || r.rest()[end] == ',' {
 		r.skip()
-		r.fault(start, "%q is not a field: write name=value", shorten(r.text[start:r.pos]))
+		r.fault(start, "expected name=value, not %q", shorten(r.text[start:r.pos]))
 		return
 	}
 	name := strings.TrimRight(r.rest()[:end], " \t")

@@ -3,6 +3,7 @@ package spec
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -88,13 +89,18 @@ func (t *tree) written() string {
 	return shorten(t.text)
 }
 
+// shorten makes a text fit for a message: not too long, and without the
+// password that somebody wrote into a URL.
 func shorten(s string) string {
 	const most = 64
+	s = credentials.ReplaceAllString(s, "://***@")
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
 	return string([]rune(s)[:most]) + "…"
 }
+
+var credentials = regexp.MustCompile(`://[^/@\s]*@`)
 
 // find follows a path such as resilience.timeout or backends[1] as far as the
 // input goes, whatever the spelling of the names in it.

@@ -62,27 +62,27 @@ func (s source) refuse(tokens token.Tokens) (faults Faults) {
 		if flow > maxDepth || run > maxDepth {
 			return append(faults, at.fault("nested deeper than %d levels", maxDepth))
 		}
-		if name := unsupported(tk.Type); name != "" {
-			faults = append(faults, at.fault("%s are not supported: write the value out", name))
+		if problem := unsupported(tk.Type); problem != "" {
+			faults = append(faults, at.fault("%s", problem))
 		}
 	}
 	return faults
 }
 
-func unsupported(t token.Type) string {
+func unsupported(t token.Type) (problem string) {
 	switch t {
 	case token.AnchorType:
-		return "YAML anchors (&name)"
+		return "anchors (&name) are not supported: write the value out, or put a text that begins with & in quotes"
 	case token.AliasType:
-		return "YAML aliases (*name); a text that begins with * needs quotes; aliases"
+		return "aliases (*name) are not supported: write the value out, or put a text that begins with * in quotes"
 	case token.MergeKeyType:
-		return "YAML merge keys (<<)"
+		return "merge keys (<<) are not supported: write the fields out"
 	case token.TagType:
-		return "YAML tags (!name)"
+		return "tags (!name) are not supported: the field says what its value is"
 	case token.DirectiveType:
-		return "YAML directives (%NAME)"
+		return "directives (%NAME) are not supported"
 	case token.MappingKeyType:
-		return "YAML complex keys (?)"
+		return "complex keys (?) are not supported: write name: value"
 	default:
 		return ""
 	}
