@@ -63,7 +63,7 @@ var badInputs = []badInput{
 	setRoute(`{"path":"/r",}`, "not valid JSON"),
 	setRoute(`{"path":"/r"} {}`, "JSON"),
 	setRoute("path: /r\nbackends: [\n", "YAML"),
-	setRoute("", "expected fields"),
+	setRoute("", "is empty"),
 	setRoute(`{"path":"/r","routeId":"other","backends":["http://h:80"]}`, `routeId "other"`),
 	set("gateway/route/x", "path=/r", `"route"|did you mean "routes"?`),
 	set("gateway/routes", "path=/r", "gateway/routes|gateway/routes/{routeId}"),
@@ -164,7 +164,8 @@ func TestBadStart(t *testing.T) {
 		{"broken JSON", map[string]string{"g.json": `{"routes": {`}, cmd(3, "g.json:1:|JSON", "--config", "g.json")},
 		{"route without backend", map[string]string{"g.yaml": "routes:\n  booking:\n    path: /b\n"}, cmd(3, `g.yaml:2:3|route "booking": no backends`, "--config", "g.yaml")},
 		{
-			"prefix", map[string]string{"g.yaml": "routes:\n  booking:\n    path: /b\n    pathRemovePrefix: /x\n    backends: ['http://h:1']\n"},
+			"prefix",
+			map[string]string{"g.yaml": "routes:\n  booking:\n    path: /b\n    pathRemovePrefix: /x\n    backends: ['http://h:1']\n"},
 			cmd(3, `g.yaml:4:23|gateway/routes/booking|pathRemovePrefix "/x"`, "--config", "g.yaml"),
 		},
 		{"unknown cluster", map[string]string{"g.yaml": "routes: {booking: {path: /b, cluster: gone}}"}, cmd(3, `g.yaml:1:|gateway/routes/booking|cluster "gone"`, "--config", "g.yaml")},

@@ -88,12 +88,6 @@ type Hook interface {
 	Finished(x *Exchange, err error)
 }
 
-// HookFunc is a function as a Hook.
-type HookFunc func(x *Exchange, err error)
-
-// Finished calls f.
-func (f HookFunc) Finished(x *Exchange, err error) { f(x, err) }
-
 // Reset makes x new for a request whose life is ctx's, keeping its memory. Only
 // a front calls it.
 func (x *Exchange) Reset(ctx context.Context) {

@@ -112,12 +112,21 @@ func typeSchema(t reflect.Type, f *field) object {
 	}
 }
 
+// patterned are the types with a syntax of their own that a regular expression
+// can outline.
+var patterned = []interface{ pattern() string }{
+	Address(""), URL(""), Origin(""), Target(""), CIDR(""), TrustedProxy(""), Duration(0), Time{}, HashOn(""), HeaderName(""), HeaderValue(""), MediaType(""), Method(""), Host(""), RouteID(""), ClusterID(""), DestinationID(""), Name(""), ListenAddress(""), Path(""), Prefix(""), Size(0), Status(0), RetryOn(""), TLSRef(""), Pin(""),
+}
+
 // textSchema describes a type with a syntax of its own.
 func textSchema(t reflect.Type) object {
-	if p, ok := reflect.Zero(t).Interface().(interface{ pattern() string }); ok {
-		return object{"type": "string", "pattern": p.pattern()}
+	s := object{"type": "string"}
+	for _, p := range patterned {
+		if reflect.TypeOf(p) == t {
+			s["pattern"] = p.pattern()
+		}
 	}
-	return object{"type": "string"}
+	return s
 }
 
 func (b bounds) schema(kind string) object {
