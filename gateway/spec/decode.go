@@ -36,13 +36,13 @@ type Decoded struct {
 }
 
 // Decode reads and checks the value of a key, strictly and completely. The
-// error is a Fault for the key and Faults for the value.
+// error is Faults.
 func Decode(key string, data []byte, form Form) (Decoded, error) {
-	canonical, shape, err := lookUp(key)
-	if err != nil {
-		return Decoded{}, err
+	canonical, shape, fault := lookUp(key)
+	if fault == nil {
+		fault = tooLarge(canonical, data)
 	}
-	if fault := tooLarge(canonical, data); fault != nil {
+	if fault != nil {
 		return Decoded{}, Faults{*fault}
 	}
 	if shape == nil {

@@ -143,17 +143,7 @@ func (d *decoder) fields(n *tree, v reflect.Value, path string, p *plan) {
 func (d *decoder) unknown(e entry, path string, p *plan) {
 	d.faultName(e, path, "unknown field %q%s", shorten(e.name), didYouMean(e.name, p.names()))
 	for _, name := range near(e.name, p.names()) {
-		d.meant = append(d.meant, join(path, name))
-	}
-}
-
-func (p *plan) names() func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, f := range p.fields {
-			if !yield(f.name) {
-				return
-			}
-		}
+		d.meant = append(d.meant, join(path, p.byName[fold(name)].name))
 	}
 }
 
@@ -195,8 +185,12 @@ func (d *decoder) alias(n *tree, v reflect.Value, path string, s spelling) {
 	if len(d.faults) > before || n.kind == null {
 		return
 	}
-	if count < 0 || count > int64(maxDuration/s.unit) {
-		d.fault(n, path, "is out of range for a duration")
+	switch {
+	case count < 0:
+		d.fault(n, path, "must not be negative")
+		return
+	case count > int64(maxDuration/s.unit):
+		d.fault(n, path, "is out of range")
 		return
 	}
 	length := Duration(time.Duration(count) * s.unit)

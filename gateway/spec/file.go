@@ -229,9 +229,9 @@ func (r *fileReader) announce(t *tree) {
 func (r *fileReader) keys(name string, t *tree) {
 	for _, e := range t.entries {
 		written := strings.Join([]string{root, name, e.name}, "/")
-		key, shape, err := lookUp(written)
-		if err != nil {
-			r.fault(e.at, written, "%s", err.(Fault).Problem)
+		key, shape, fault := lookUp(written)
+		if fault != nil {
+			r.fault(e.at, written, "%s", fault.Problem)
 			continue
 		}
 		if first, ok := r.file.places[key]; ok {

@@ -75,8 +75,11 @@ var sections = []section{
 // key there that has no meaning, naming the ones it may have been. All other
 // keys but _meta/ are free and pass as they are. The error is a Fault.
 func CanonicalKey(key string) (string, error) {
-	canonical, _, err := lookUp(key)
-	return canonical, err
+	canonical, _, fault := lookUp(key)
+	if fault != nil {
+		return "", *fault
+	}
+	return canonical, nil
 }
 
 // Ephemeral says whether a key lives only as long as the session or the node
@@ -88,36 +91,36 @@ func Ephemeral(key string) bool {
 }
 
 // lookUp is the canonical key and the shape of its values, nil for a free key.
-func lookUp(key string) (canonical string, shape any, err error) {
+func lookUp(key string) (canonical string, shape any, fault *Fault) {
 	steps := strings.Split(key, "/")
 	switch {
 	case steps[0] == meta:
-		return "", nil, Fault{Key: key, Problem: "_meta is read-only: the system writes it"}
+		return "", nil, &Fault{Key: key, Problem: "_meta is read-only: the system writes it"}
 	case steps[0] != root && strings.EqualFold(steps[0], root):
-		return "", nil, Fault{Key: key, Problem: fmt.Sprintf("keys of the gateway begin with %q, in lower case", root)}
+		return "", nil, &Fault{Key: key, Problem: fmt.Sprintf("keys of the gateway begin with %q, in lower case", root)}
 	case steps[0] != root:
 		return key, nil, nil
 	case len(steps) == 1:
-		return "", nil, Fault{Key: key, Problem: "is not a key but the beginning of many: " + kindNames()}
+		return "", nil, &Fault{Key: key, Problem: "is not a key but the beginning of many: " + kindNames()}
 	}
-	kind, err := findKind(key, steps[1], steps[2:])
-	if err != nil {
-		return "", nil, err
+	kind, fault := findKind(key, steps[1], steps[2:])
+	if fault != nil {
+		return "", nil, fault
 	}
 	if kind.name == "config" {
 		return findSection(key, steps[2])
 	}
-	ids, err := kind.ids(key, steps[2:])
-	return strings.Join(append(steps[:2:2], ids...), "/"), kind.shape, err
+	ids, fault := kind.ids(key, steps[2:])
+	return strings.Join(append(steps[:2:2], ids...), "/"), kind.shape, fault
 }
 
-func findKind(key, name string, rest []string) (keyKind, error) {
+func findKind(key, name string, rest []string) (keyKind, *Fault) {
 	var forms []string
 	for _, k := range kinds {
 		switch {
 		case k.name != name:
 		case k.refusal != "":
-			return k, Fault{Key: key, Problem: fmt.Sprintf("%s/%s %s", root, name, k.refusal)}
+			return k, &Fault{Key: key, Problem: fmt.Sprintf("%s/%s %s", root, name, k.refusal)}
 		case len(k.rest) == len(rest):
 			return k, nil
 		default:
@@ -125,10 +128,10 @@ func findKind(key, name string, rest []string) (keyKind, error) {
 		}
 	}
 	if forms != nil {
-		return keyKind{}, Fault{Key: key, Problem: "is not of the form " + strings.Join(forms, " or ")}
+		return keyKind{}, &Fault{Key: key, Problem: "is not of the form " + strings.Join(forms, " or ")}
 	}
 	hint := didYouMean(name, kindSeq)
-	return keyKind{}, Fault{Key: key, Problem: fmt.Sprintf("unknown kind %q%s; there are %s", shorten(name), hint, kindNames())}
+	return keyKind{}, &Fault{Key: key, Problem: fmt.Sprintf("unknown kind %q%s; there are %s", shorten(name), hint, kindNames())}
 }
 
 // form is the key with names for its segments: gateway/routes/{routeId}.
@@ -153,7 +156,7 @@ func kindSeq(yield func(string) bool) {
 func kindNames() string { return strings.Join(slices.Collect(kindSeq), ", ") }
 
 // ids are the segments of a key that name things, folded but for an instance's.
-func (k keyKind) ids(key string, steps []string) ([]string, error) {
+func (k keyKind) ids(key string, steps []string) ([]string, *Fault) {
 	var ids []string
 	for i, name := range k.rest {
 		read := foldID
@@ -162,19 +165,19 @@ func (k keyKind) ids(key string, steps []string) ([]string, error) {
 		}
 		id, err := read([]byte(steps[i]))
 		if err != nil {
-			return nil, Fault{Key: key, Problem: fmt.Sprintf("%s %q %v", name, shorten(steps[i]), err)}
+			return nil, &Fault{Key: key, Problem: fmt.Sprintf("%s %q %v", name, shorten(steps[i]), err)}
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
 }
 
-func findSection(key, name string) (canonical string, shape any, err error) {
+func findSection(key, name string) (canonical string, shape any, fault *Fault) {
 	var names []string
 	for _, s := range sections {
 		switch {
 		case s.name == name && s.shape == nil:
-			return "", nil, Fault{Key: key, Problem: fmt.Sprintf("section %q %s", name, laterVersion)}
+			return "", nil, &Fault{Key: key, Problem: fmt.Sprintf("section %q %s", name, laterVersion)}
 		case s.name == name:
 			return key, s.shape, nil
 		case s.shape != nil:
@@ -182,5 +185,5 @@ func findSection(key, name string) (canonical string, shape any, err error) {
 		}
 	}
 	hint := didYouMean(name, slices.Values(names))
-	return "", nil, Fault{Key: key, Problem: fmt.Sprintf("unknown section %q%s; there are %s", shorten(name), hint, strings.Join(names, ", "))}
+	return "", nil, &Fault{Key: key, Problem: fmt.Sprintf("unknown section %q%s; there are %s", shorten(name), hint, strings.Join(names, ", "))}
 }

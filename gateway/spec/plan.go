@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -105,6 +106,17 @@ func (p *plan) add(f *field, bare bool) {
 	if isDuration(f.typ) {
 		p.byName[fold(f.name+millis)] = spelling{f, time.Millisecond}
 		p.byName[fold(f.name+seconds)] = spelling{f, time.Second}
+	}
+}
+
+// names are the canonical names of all fields and their aliases.
+func (p *plan) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, f := range p.fields {
+			if !yield(f.name) || isDuration(f.typ) && !(yield(f.name+millis) && yield(f.name+seconds)) {
+				return
+			}
+		}
 	}
 }
 

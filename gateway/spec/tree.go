@@ -105,7 +105,7 @@ var credentials = regexp.MustCompile(`://[^/@\s]*@`)
 // find follows a path such as resilience.timeout or backends[1] as far as the
 // input goes, whatever the spelling of the names in it.
 func (t *tree) find(path string) *tree {
-	for i, item := range t.items {
+	for i, item := range flatten(t.items) {
 		if rest, ok := after(path, fmt.Sprintf("[%d]", i)); ok {
 			return item.find(rest)
 		}
