@@ -42,7 +42,6 @@ const (
 	Greater
 )
 
-
 // check refuses a compare that asks nothing.
 func (c Compare) check() error {
 	if _, err := ParseKey(string(c.Key)); err != nil {

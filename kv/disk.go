@@ -23,10 +23,10 @@ var (
 
 // The buckets of the file.
 var (
-	bucketMeta    = []byte("meta")    // ledgerName -> ledger
-	bucketEntries = []byte("op")      // key -> entry
-	bucketHistory = []byte("hist")    // revName -> step
-	bucketLocal   = []byte("local")   // local name -> value
+	bucketMeta    = []byte("meta")  // ledgerName -> ledger
+	bucketEntries = []byte("op")    // key -> entry
+	bucketHistory = []byte("hist")  // revName -> step
+	bucketLocal   = []byte("local") // local name -> value
 	buckets       = [][]byte{bucketMeta, bucketEntries, bucketHistory, bucketLocal}
 )
 

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -199,7 +200,7 @@ func loadView(tx *bolt.Tx, l ledger) (View, error) {
 			return corrupt(problem, "the record of key %q", key)
 		}
 		seen.add(record)
-		keys.Insert(key, &entry)
+		keys.Insert([]byte(entry.Key), &entry) // not key: that is memory of the mapped file
 		return nil
 	})
 	if err == nil && seen != l.entries {
@@ -235,7 +236,7 @@ func loadLocal(tx *bolt.Tx, l ledger) (*iradix.Tree[[]byte], error) {
 			return corrupt(problem, "the record of local name %q", name)
 		}
 		seen.add(record)
-		names.Insert(name, append([]byte{}, value...))
+		names.Insert(bytes.Clone(name), append([]byte{}, value...)) // both are memory of the mapped file
 		return nil
 	})
 	if err == nil && seen != l.local {

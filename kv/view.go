@@ -54,13 +54,17 @@ func (v View) Under(prefix string) iter.Seq[Entry] {
 }
 
 // Apply returns the view after c. It returns ErrGap if c is not the next
-// revision, and ErrDiverged if c belongs to another history than v.
+// revision, ErrDiverged if c belongs to another history than v, and a *KeyError if
+// it holds what is no key.
 func (v View) Apply(c Commit) (View, error) {
 	if err := v.follows(c); err != nil {
 		return View{}, err
 	}
 	keys := v.begin()
 	for _, effect := range c.Effects {
+		if _, err := ParseKey(string(effect.Entry.Key)); err != nil {
+			return View{}, fmt.Errorf("revision %s: %w", c.Rev, err)
+		}
 		key := []byte(effect.Entry.Key)
 		if effect.Deleted {
 			keys.Delete(key)

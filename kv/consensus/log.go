@@ -1,8 +1,3 @@
-// Package consensus gives the operators' writes one order.
-//
-// A Log takes transactions and brings each, once its place in the order is
-// known, through the store's one door. Single is the log of a node that is
-// alone. Nobody above this package can tell which Log it is talking to.
 package consensus
 
 import (
@@ -11,18 +6,17 @@ import (
 	"grapevine/kv"
 )
 
-// Log puts operator writes in one order.
-//
-// Result.Succeeded without an error says whether the compares held. Errors are
-// those of kv.View.Resolve and kv.Store.Merge, what the Check returned, and the
-// context's.
+// Log puts operator writes in one order. A Result that did not succeed, without
+// an error, means that the transaction's compares did not hold.
 type Log interface {
-	// Propose returns when the write is durable, or refused.
+	// Propose returns when the write is durable and in the store, or refused. An
+	// error of ctx means that the write was not tried.
 	Propose(ctx context.Context, t kv.Txn) (kv.Result, error)
-	// Trial does all of Propose but the merge.
+	// Trial does all that Propose does but the write: its Result is what Propose
+	// would give now.
 	Trial(ctx context.Context, t kv.Txn) (kv.Result, error)
 }
 
-// Check refuses a candidate view by returning an error, which the proposer gets
-// unchanged. It is called for one proposal at a time.
+// Check looks at the view that a write would make, beside the one it would
+// replace. An error refuses the write; the proposer gets it as it is.
 type Check func(current, candidate kv.View) error

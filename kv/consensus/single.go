@@ -2,71 +2,130 @@ package consensus
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"fmt"
 
 	"grapevine/kv"
 )
 
-// Single is the Log of a node that is alone: the order is that in which
-// proposals take its lock. All methods may be called by any number of
-// goroutines.
+// Single is the Log of a node that is alone.
+//
+// Writers that come while the disk is busy wait together, and the first of them
+// whose turn it is writes for all: they share one sync.
 type Single struct {
-	store *kv.Store
-	check Check
-
-	// order lets one proposal at a time be resolved, checked and merged, so that
-	// two writes which are each valid can't make an invalid pair.
-	order sync.Mutex
+	store   *kv.Store
+	check   Check
+	waiting queue
+	// turn holds one token while somebody writes.
+	turn chan struct{}
 }
 
-// NewSingle makes the log of a store. A nil check accepts everything.
+// NewSingle returns the Log of a store that nobody else merges into. A nil check
+// refuses nothing.
 func NewSingle(store *kv.Store, check Check) *Single {
 	if check == nil {
 		check = func(_, _ kv.View) error { return nil }
 	}
-	return &Single{store: store, check: check}
+	return &Single{store: store, check: check, turn: make(chan struct{}, 1)}
 }
 
-// Propose returns when the write is synced, or refused and nothing has changed.
-func (s *Single) Propose(ctx context.Context, t kv.Txn) (kv.Result, error) {
-	s.order.Lock()
-	defer s.order.Unlock()
-	commit, result, err := s.judge(ctx, t)
-	if err != nil || commit.Rev.IsZero() {
-		return result, err
-	}
-	if err := s.store.Merge(commit); err != nil {
+// Trial resolves and checks against the newest view.
+func (s *Single) Trial(ctx context.Context, t kv.Txn) (kv.Result, error) {
+	if err := ctx.Err(); err != nil {
 		return kv.Result{}, err
 	}
-	return result, nil
+	p := &proposal{txn: t}
+	s.try(p, s.store.View())
+	return p.result, p.err
 }
 
-// Trial does all of Propose but the merge. Its result tells the revision that
-// the write would have had.
-func (s *Single) Trial(ctx context.Context, t kv.Txn) (kv.Result, error) {
-	s.order.Lock()
-	defer s.order.Unlock()
-	_, result, err := s.judge(ctx, t)
-	return result, err
-}
-
-// judge resolves and checks a transaction. The zero commit changes nothing. A
-// proposal whose caller has left is not begun; one that has begun is finished.
-func (s *Single) judge(ctx context.Context, t kv.Txn) (kv.Commit, kv.Result, error) {
+// Propose queues the transaction and then waits: for somebody to write it, or for
+// its own turn to write.
+func (s *Single) Propose(ctx context.Context, t kv.Txn) (kv.Result, error) {
 	if err := ctx.Err(); err != nil {
-		return kv.Commit{}, kv.Result{}, err
+		return kv.Result{}, err
 	}
-	current := s.store.View()
-	commit, result, err := current.Resolve(t)
-	if err != nil || commit.Rev.IsZero() {
-		return kv.Commit{}, result, err
+	p := &proposal{txn: t, done: make(chan struct{})}
+	s.waiting.add(p)
+	select {
+	case <-p.done:
+	case s.turn <- struct{}{}:
+		s.writeUntil(p)
+	case <-ctx.Done():
+		if s.waiting.remove(p) {
+			return kv.Result{}, ctx.Err()
+		}
+		<-p.done // somebody is writing it already
 	}
-	candidate, err := current.Apply(commit)
-	if err != nil {
-		return kv.Commit{}, kv.Result{}, err
+	return p.result, p.err
+}
+
+// writeUntil writes batches until p has been written, and ends the turn.
+func (s *Single) writeUntil(p *proposal) {
+	defer func() { <-s.turn }()
+	for !p.isDone() {
+		s.write(s.waiting.take())
 	}
-	if err := s.check(current, candidate); err != nil {
-		return kv.Commit{}, kv.Result{}, err
+}
+
+// write decides a batch and answers it.
+func (s *Single) write(batch []*proposal) {
+	err := s.merge(batch)
+	if errors.Is(err, kv.ErrDiskFull) && len(batch) > 1 {
+		s.writeEach(batch)
+		return
 	}
-	return commit, result, nil
+	for _, p := range batch {
+		p.finish(err)
+	}
+}
+
+// writeEach gives every proposal a try of its own, so that a large one does not
+// take the small ones with it when the disk is full.
+func (s *Single) writeEach(batch []*proposal) {
+	for _, p := range batch {
+		p.finish(s.merge([]*proposal{p}))
+	}
+}
+
+// merge tries the proposals one after the other, each on the view that the one
+// before would make, and merges what they change at once.
+func (s *Single) merge(batch []*proposal) error {
+	view := s.store.View()
+	var commits []kv.Commit
+	for _, p := range batch {
+		if next, changed := s.try(p, view); changed {
+			commits = append(commits, p.commit)
+			view = next
+		}
+	}
+	return s.store.Merge(commits...)
+}
+
+// try resolves and checks a proposal against view and notes the outcome in it. It
+// returns the view after it, if there is anything to merge.
+func (s *Single) try(p *proposal, view kv.View) (next kv.View, changed bool) {
+	p.commit, p.result, p.err = view.Resolve(p.txn)
+	if p.err != nil || p.commit.Rev.IsZero() {
+		return view, false
+	}
+	if next, p.err = view.Apply(p.commit); p.err == nil {
+		p.err = s.judge(view, next)
+	}
+	if p.err != nil {
+		p.commit, p.result = kv.Commit{}, kv.Result{}
+		return view, false
+	}
+	return next, true
+}
+
+// judge runs the check. A check that panics refuses the write: what makes a
+// trial fail must not reach the table, nor end the process.
+func (s *Single) judge(current, candidate kv.View) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("the trial of this write panicked: %v", reason)
+		}
+	}()
+	return s.check(current, candidate)
 }
