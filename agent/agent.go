@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -99,13 +100,12 @@ func (a *Agent) openStore() (err error) {
 	if a.dir, err = openDataDir(path); err != nil {
 		return err
 	}
-	if a.id, err = a.dir.nodeID(a.started); err != nil {
-		return err
-	}
+	// The store before the id, so that a store that can't be read leaves the directory as it was.
 	if a.store, err = kv.Open(kv.Options{Path: a.dir.file("kv.db")}); err != nil {
-		return dataDirError(path, err)
+		return fmt.Errorf("data directory %q: %w", path, err)
 	}
-	return nil
+	a.id, err = a.dir.nodeID(a.started)
+	return err
 }
 
 // load makes the first table. A fault in a static route stops the start.

@@ -17,7 +17,9 @@ func (d *dataDir) nodeID(now time.Time) (string, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		id := newNodeID(now)
-		return id, writeOnce(path, id+"\n")
+		if err = writeOnce(path, id+"\n"); err == nil {
+			return id, nil
+		}
 	}
 	if err != nil {
 		return "", dataDirError(d.path, err)

@@ -3,12 +3,14 @@ package agent
 import (
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
 const (
-	// sendTimeout cuts a client that takes nothing of an answer for so long.
+	// sendTimeout cuts a client that takes longer for a piece of an answer, which is about 1 KB a second.
 	sendTimeout = time.Minute
+	sendPiece   = 64 << 10
 	// lingerTimeout cuts a client that goes on sending a body after the answer is there. Until then it is the handler
 	// that bounds its pauses.
 	lingerTimeout = 5 * time.Second
@@ -30,12 +32,19 @@ func (l patientListener) Accept() (net.Conn, error) {
 // only, and an answer may take as long as it likes while it moves.
 type patientConn struct{ net.Conn }
 
-// Write sends p, or fails when the peer takes too long.
-func (c *patientConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
-		return 0, err
+// Write sends p piece by piece, or fails when the peer takes too long for one.
+func (c *patientConn) Write(p []byte) (sent int, err error) {
+	for piece := range slices.Chunk(p, sendPiece) {
+		if err := c.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+			return sent, err
+		}
+		n, err := c.Conn.Write(piece)
+		sent += n
+		if err != nil {
+			return sent, err
+		}
 	}
-	return c.Conn.Write(p)
+	return sent, nil
 }
 
 // CloseWrite lets net/http tell the peer that nothing more comes, before it closes.

@@ -145,6 +145,7 @@ func (r *resolver) address(name, flag, file, otherwise string) setting {
 	var address spec.ListenAddress
 	if err := address.UnmarshalText([]byte(s.value)); err != nil {
 		s.refuse(err.Error())
+		s.value = "" // nothing further can be said of it
 		return s
 	}
 	if strings.HasPrefix(s.value, "https://") {

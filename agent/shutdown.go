@@ -13,11 +13,11 @@ const doorsTimeout = 5 * time.Second
 
 // shutdown stops everything, in the one order in which nobody loses anything. Each wait is cut short by Force.
 func (a *Agent) shutdown(stopCompiling func(), g *group) error {
-	a.logger.Info("agent is stopping", "grace", a.config.Grace, "drain", a.config.Drain)
 	var errs []error
 
 	// Readiness first: load balancers must learn that the node goes while it still answers.
 	a.gateway.Drain()
+	a.logger.Info("agent is stopping", "grace", a.config.Grace, "drain", a.config.Drain)
 
 	// Then the time that they need to notice. The listener still accepts.
 	a.wait(a.config.Grace)

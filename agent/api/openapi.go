@@ -85,17 +85,24 @@ func (op operation) responses(s schemas) object {
 		}
 		responses[strconv.Itoa(a.status)] = r
 	}
+	responses["default"] = object{
+		"description": "any other problem, as internal, a fault of the agent",
+		"content":     object{"application/problem+json": object{"schema": s.of(Problem{})}},
+	}
 	return responses
 }
 
-// allAnswers adds those that every operation has, and every one with a body or parameters.
+// allAnswers adds those of the door.
 func (op operation) allAnswers() []answer {
 	answers := append([]answer{}, op.answers...)
-	answers = append(answers, answer{status: 403, text: "forbidden_host, forbidden_origin: on TCP, a request that a web page may have sent", document: Problem{}})
+	answers = append(answers, answer{
+		status: 403, document: Problem{},
+		text: "forbidden_host, forbidden_origin: on TCP, a request that a web page may have sent",
+	})
 	if op.body != nil {
 		answers = append(answers, answer{status: 415, text: "unsupported_content_type: on TCP", document: Problem{}})
 	}
-	return append(answers, answer{status: 500, text: "internal: a fault of the agent", document: Problem{}})
+	return answers
 }
 
 func (a answer) mediaType() string {

@@ -43,7 +43,7 @@ func keyOperations() []operation {
 				"Any other key takes any bytes; " + typeBytes + " is for these alone.",
 			params:  append(writeParams(), ifMatchParam, ifNoneMatchParam),
 			body:    &body{types: []string{typeJSON, typeYAML, typeShorthand, typeBytes}, limit: maxValueBody},
-			answers: writeAnswers(Written{}, conflicting),
+			answers: writeAnswers(Written{}, conflicting, tooLarge),
 		},
 		{
 			name: "patchKey", method: http.MethodPatch, path: "/v1/kv" + keySuffix, serve: (*API).patch,
@@ -51,7 +51,7 @@ func keyOperations() []operation {
 			text:    "The body is a JSON merge patch (RFC 7396): null deletes a field, an object merges, anything else replaces.",
 			params:  append(writeParams(), ifMatchParam, ifNoneMatchParam),
 			body:    &body{types: []string{typePatch, typeJSON}, limit: maxValueBody},
-			answers: writeAnswers(Written{}, keyMissing, conflicting),
+			answers: writeAnswers(Written{}, keyMissing, conflicting, tooLarge),
 		},
 		{
 			name: "deleteKey", method: http.MethodDelete, path: "/v1/kv" + keySuffix, serve: (*API).del,
@@ -73,7 +73,7 @@ func keyOperations() []operation {
 			text:    "When every compare holds, then is done, else else. One revision holds all of it.",
 			params:  writeParams(),
 			body:    &body{types: []string{typeJSON}, document: Txn{}, limit: maxBatchBody},
-			answers: writeAnswers(Committed{}),
+			answers: writeAnswers(Committed{}, tooLarge),
 		},
 		{
 			name: "watch", method: http.MethodGet, path: "/v1/watch", serve: (*API).watch,

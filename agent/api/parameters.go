@@ -39,7 +39,6 @@ func writeAnswers(document any, more ...answer) []answer {
 	}
 	answers = append(answers, more...)
 	return append(answers,
-		tooLarge,
 		answer{status: 422, text: "invalid: faults says all that is wrong", document: Problem{}},
 		answer{status: 503, text: "read_only: the disk refused a write before", document: Problem{}},
 		answer{status: 507, text: "disk_full", document: Problem{}},

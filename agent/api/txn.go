@@ -103,7 +103,7 @@ func (b *batch) put(doc PutOp) (kv.Op, error) {
 	if err != nil {
 		return kv.Op{}, err
 	}
-	value, err := decodeWire(key, doc.Value, doc.Encoding)
+	value, err := decodeWire(doc.Key, doc.Value, doc.Encoding)
 	b.notices = append(b.notices, value.Notices...)
 	return kv.Put(key, value.JSON), err
 }
@@ -138,7 +138,7 @@ func (b *batch) compare(doc Compare) (kv.Compare, error) {
 	case "value":
 		c.Target = kv.TargetValue
 		var value spec.Decoded
-		value, err = decodeWire(key, doc.Value, "")
+		value, err = decodeWire(doc.Key, doc.Value, "")
 		c.Value = value.JSON
 	case "absent":
 		return compareAbsent(c, doc)

@@ -48,7 +48,7 @@ func judge(name string, value json.RawMessage) (kv.Op, []spec.Fault, error) {
 	if err != nil {
 		return kv.Op{}, nil, err
 	}
-	decoded, err := decodeWire(key, value, "")
+	decoded, err := decodeWire(name, value, "")
 	return kv.Put(key, decoded.JSON), decoded.Notices, err
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"unicode/utf8"
@@ -33,52 +34,50 @@ func wireValue(value []byte) (json.RawMessage, Encoding) {
 }
 
 func quote(s string) json.RawMessage {
-	data, err := json.Marshal(s)
-	if err != nil { // a string always marshals
+	var b bytes.Buffer
+	if err := encode(&b, s); err != nil { // a string always marshals
 		panic(err)
 	}
-	return data
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decodeWire takes a value out of a JSON document and reads it as key's. Under gateway/ a text is what a person would
-// type, shorthand or YAML; for a free key a value is kept as it stands.
-func decodeWire(key kv.Key, value json.RawMessage, encoding Encoding) (spec.Decoded, error) {
+// decodeWire takes a value out of a JSON document and reads it as that of a key. Under gateway/ a text is what a person
+// would type, shorthand or YAML; for a free key a value is kept as it stands.
+func decodeWire(key string, value json.RawMessage, encoding Encoding) (spec.Decoded, error) {
 	var text string
 	isText := json.Unmarshal(value, &text) == nil && string(value) != "null"
 	switch {
 	case len(value) == 0:
-		return spec.Decoded{}, spec.Faults{{Key: string(key), Problem: "has no value"}}
+		return spec.Decoded{}, spec.Faults{{Key: key, Problem: "has no value"}}
 	case encoding == "" && (free(key) || !isText):
-		return spec.Decode(string(key), value, spec.FormJSON)
+		return spec.Decode(key, value, spec.FormJSON)
 	case encoding == "" && isText:
-		return spec.Decode(string(key), []byte(text), spec.FormAuto)
+		return spec.Decode(key, []byte(text), spec.FormAuto)
 	case !free(key):
-		return spec.Decoded{}, spec.Faults{{Key: string(key), Field: "encoding", Value: string(encoding), Problem: "is for free keys only"}}
+		return spec.Decoded{}, spec.Faults{{Key: key, Field: "encoding", Value: string(encoding), Problem: "is for free keys only"}}
 	case !isText:
-		return spec.Decoded{}, spec.Faults{{Key: string(key), Problem: "a value with an encoding is a JSON string"}}
+		return spec.Decoded{}, spec.Faults{{Key: key, Problem: "a value with an encoding is a JSON string"}}
 	}
 	return decodeBytes(key, text, encoding)
 }
 
-func decodeBytes(key kv.Key, text string, encoding Encoding) (spec.Decoded, error) {
+func decodeBytes(key string, text string, encoding Encoding) (spec.Decoded, error) {
 	switch encoding {
 	case EncodingText:
-		return spec.Decode(string(key), []byte(text), spec.FormAuto)
+		return spec.Decode(key, []byte(text), spec.FormAuto)
 	case EncodingBase64:
 		value, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
-			return spec.Decoded{}, spec.Faults{{Key: string(key), Problem: "is not base64: " + err.Error()}}
+			return spec.Decoded{}, spec.Faults{{Key: key, Problem: "is not base64: " + err.Error()}}
 		}
-		return spec.Decode(string(key), value, spec.FormAuto)
+		return spec.Decode(key, value, spec.FormAuto)
 	default:
-		return spec.Decoded{}, spec.Faults{{Key: string(key), Field: "encoding", Value: string(encoding), Problem: "is neither text nor base64"}}
+		return spec.Decoded{}, spec.Faults{{Key: key, Field: "encoding", Value: string(encoding), Problem: "is neither text nor base64"}}
 	}
 }
 
 // free says whether a key holds whatever its writer likes.
-func free(key kv.Key) bool {
-	return key != "gateway" && !kv.Under("gateway/", key)
-}
+func free(key string) bool { return !kv.Under("gateway", kv.Key(key)) }
 
 // envelope describes an entry.
 func envelope(e kv.Entry) Envelope {

@@ -52,6 +52,10 @@ func (a *API) watch(c *call) error {
 	if err != nil {
 		return err
 	}
+	if c.r.Method == http.MethodHead {
+		c.w.Header().Set("Content-Type", "text/event-stream")
+		return nil
+	}
 	ctx, cancel := a.untilClosed(c.r.Context())
 	defer cancel(nil)
 	s := stream{api: a, w: c.w, prefix: prefix}
@@ -108,6 +112,7 @@ func (s *stream) begin(since kv.Rev) error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
+	s.comment("connected")
 	watcher, err := s.api.Store.Watch(s.prefix, since)
 	if err != nil {
 		return s.fail(err)
@@ -123,7 +128,6 @@ func (s *stream) begin(since kv.Rev) error {
 	if len(past) > 0 {
 		s.replayed = past[len(past)-1].Rev
 	}
-	s.comment("connected")
 	return s.sync()
 }
 

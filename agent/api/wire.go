@@ -27,7 +27,7 @@ type Envelope struct {
 // Written answers a PUT and a PATCH.
 type Written struct {
 	Key      string          `json:"key" doc:"the key, as it is stored"`
-	Rev      string          `json:"rev" doc:"the revision of the change; for a dry run the current one"`
+	Rev      string          `json:"rev" doc:"the revision of the change; for a dry run the one that it would have made"`
 	Value    json.RawMessage `json:"value" doc:"the value, as it is stored"`
 	Encoding Encoding        `json:"encoding,omitempty" doc:"how a value that is not JSON is held: text, or base64"`
 	Applied  Applied         `json:"applied" doc:"the nodes that serve it"`
@@ -38,7 +38,7 @@ type Written struct {
 // Deleted answers a DELETE.
 type Deleted struct {
 	Key     string       `json:"key" doc:"the key or prefix"`
-	Rev     string       `json:"rev" doc:"the revision of the change; for a dry run the current one"`
+	Rev     string       `json:"rev" doc:"the revision of the change; for a dry run the one that it would have made"`
 	Deleted int          `json:"deleted" doc:"how many keys went"`
 	Applied Applied      `json:"applied" doc:"the nodes that serve without them"`
 	DryRun  bool         `json:"dryRun" doc:"nothing was written"`

@@ -18,7 +18,7 @@ func (a *API) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	if media, _ := mediaType(c.r); media == typeBytes && !free(key) && c.door == TCP {
+	if media, _ := mediaType(c.r); media == typeBytes && !free(c.rest) && c.door == TCP {
 		return fail(codeContentType, "Content-Type %q: is for free keys only; %s takes %s, %s or %s",
 			typeBytes, key, typeJSON, typeYAML, typeShorthand).about(string(key))
 	}
@@ -26,7 +26,7 @@ func (a *API) put(c *call) error {
 	if err != nil {
 		return err
 	}
-	value, err := decode(key, data, c.form())
+	value, err := decode(c.rest, data, c.form())
 	if err != nil {
 		return err
 	}
@@ -38,11 +38,11 @@ func (a *API) put(c *call) error {
 }
 
 // decode reads a body. A free key takes what it is sent, as long as that is what it says it is.
-func decode(key kv.Key, data []byte, form spec.Form) (spec.Decoded, error) {
+func decode(key string, data []byte, form spec.Form) (spec.Decoded, error) {
 	if free(key) && form == spec.FormJSON && !json.Valid(data) {
-		return spec.Decoded{}, spec.Fault{Key: string(key), Problem: "is not JSON, as its content type says"}
+		return spec.Decoded{}, spec.Fault{Key: key, Problem: "is not JSON, as its content type says"}
 	}
-	return spec.Decode(string(key), data, form)
+	return spec.Decode(key, data, form)
 }
 
 // putValue writes a decoded value, under conditions, and answers.
