@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -184,19 +185,8 @@ func shorthandText(s string) string {
 }
 
 func TestSchemaAcceptsEveryCanonicalForm(t *testing.T) {
-	compiler := jsonschema.NewCompiler()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiler.AddResource("grapevine.json", document); err != nil {
-		t.Fatal(err)
-	}
 	for _, s := range shapes() {
-		schema, err := compiler.Compile("grapevine.json#/$defs/" + s.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := compileSchema(t, "#/$defs/"+s.name)
 		t.Run(s.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				text := Encode(random(t, s.example))
@@ -209,5 +199,60 @@ func TestSchemaAcceptsEveryCanonicalForm(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// compileSchema also holds the schema against that of JSON Schema itself.
+func compileSchema(t *testing.T, fragment string) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("grapevine.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("grapevine.json" + fragment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func TestSchemaOfTheStaticFile(t *testing.T) {
+	schema := compileSchema(t, "")
+	for text, want := range map[string]bool{
+		`{"node":{"name":"edge-1"},"listeners":{"http":":8080"},"routes":{"b":{"path":"/b","backends":["http://a"]}},"x-a":1}`: true,
+		`{"clusters":{"c":{"destinations":{"b1":"http://a"},"resilience":{"timeoutMs":5000}}},"config":{"timeouts":{}}}`:       true,
+		`{"routes":{"b":{"path":"/b","limits":{"maxBodyBytes":1000}}}}`:                                                        true,
+		`{"route":{}}`: false,
+		`{"routes":{"b":{"path":"/b","backend":["http://a"]}}}`:                     false,
+		`{"routes":{"b":{"path":"/b","backends":["ftp://a"]}}}`:                     false,
+		`{"routes":{"b":{"path":"/b","timeout":5}}}`:                                false,
+		`{"clusters":{"c":{"loadBalancing":"best"}}}`:                               false,
+		`{"clusters":{"c":{"destinations":{"b1":{"weight":1}}}}}`:                   false,
+		`{"config":{"identity":{}}}`:                                                false,
+		`{"clusters":{"c":{"health":{"active":{"path":"/a","healthyAfter":101}}}}}`: false,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); (err == nil) != want {
+			t.Errorf("%s: got %v, want valid: %v", text, err, want)
+		}
+	}
+}
+
+func TestGeneratedPagesAreCurrent(t *testing.T) {
+	for name, want := range map[string][]byte{"schema.json": Schema(), "keys.md": Reference()} {
+		got, err := os.ReadFile("../../docs/reference/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("docs/reference/%s is not current, run go generate ./gateway/spec (-want +got):\n%s", name, diff)
+		}
 	}
 }

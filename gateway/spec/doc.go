@@ -18,5 +18,3 @@
 // The package holds no state and does no I/O; everything in it is safe for
 // concurrent use.
 package spec
-
-//go:generate go run generate.go

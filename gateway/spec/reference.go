@@ -83,8 +83,8 @@ func (r *referencePage) head() {
 // their path.
 func (r *referencePage) fields(prefix string, t reflect.Type) {
 	for _, f := range plans[t].fields {
-		if _, common := reflect.TypeFor[Meta]().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, f.name) }); common {
-			continue
+		if len(f.index) > 1 {
+			continue // Meta's, which every value has
 		}
 		fmt.Fprintf(&r.out, "| `%s%s` | %s | %s | %s |\n", prefix, f.name, f.describe(), cell(f.missing), cell(f.doc))
 		if inner, suffix := structIn(f.typ); inner != nil {
@@ -116,10 +116,10 @@ func structIn(t reflect.Type) (inner reflect.Type, suffix string) {
 func (f *field) describe() string {
 	kind := typeWord(f.typ)
 	if f.enum != nil {
-		kind = "`" + strings.Join(f.enum, "`, `") + "`"
+		kind = strings.Replace(kind, "text", "`"+strings.Join(f.enum, "`, `")+"`", 1)
 	}
-	if f.bounds.least != "" || f.bounds.most != "" {
-		kind += fmt.Sprintf(", %s to %s", orWord(f.bounds.least, "any"), orWord(f.bounds.most, "any"))
+	if b := f.bounds; b.least != "" || b.most != "" {
+		kind += ", " + b.least + ".." + b.most
 	}
 	if f.required {
 		kind += ", required"
@@ -127,31 +127,26 @@ func (f *field) describe() string {
 	return cell(kind)
 }
 
-func orWord(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 func typeWord(t reflect.Type) string {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return typeWord(t.Elem())
-	case t == durationType:
-		return "duration"
-	case isText(t) && t.Kind() == reflect.Struct, isText(t) && t.Kind() == reflect.String, t.Kind() == reflect.String:
-		return "text"
 	case t.Kind() == reflect.Slice:
 		return "list of " + typeWord(t.Elem())
 	case t.Kind() == reflect.Map:
 		return "names with " + typeWord(t.Elem())
-	case t.Kind() == reflect.Struct:
-		return "fields"
-	case t.Kind() == reflect.Bool:
-		return "true or false"
+	case t == durationType:
+		return "duration"
 	case t == reflect.TypeFor[Size]():
 		return "size"
+	case t == reflect.TypeFor[Time]():
+		return "time"
+	case t.Kind() == reflect.Struct:
+		return "fields"
+	case t.Kind() == reflect.String:
+		return "text"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
 	default:
 		return "number"
 	}

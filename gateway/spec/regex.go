@@ -28,6 +28,8 @@ func (r *Regex) UnmarshalText(text []byte) error {
 	return nil
 }
 
+func (Regex) pattern() string { return `.` }
+
 // Compile gives the expression. A Regex that was decoded always compiles; one
 // made by hand that does not is a mistake in the program.
 func (r Regex) Compile() *regexp.Regexp { return regexp.MustCompile(string(r)) }

@@ -5,29 +5,28 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
-	"slices"
 )
 
-// Schema is a JSON Schema (2020-12) of all shapes and of the static file. Its
-// $defs are named after the shapes; a value of gateway/routes/{routeId} is
-// #/$defs/Route. It describes the canonical spelling.
+// Schema is a JSON Schema (2020-12) of the static file, whose $defs are the
+// shapes: a value of gateway/routes/{routeId} is #/$defs/Route. It describes
+// canonical names, the integer aliases of durations, and bare forms; that the
+// decoder also takes other spellings of names is not said.
 func Schema() []byte {
 	defs := object{}
-	for _, t := range slices.Collect(maps.Keys(plans)) {
+	for t := range plans {
 		defs[t.Name()] = structSchema(t)
 	}
+	file := closed(fileProperties())
+	file["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	file["title"] = "Static file of a Grapevine node"
+	file["patternProperties"] = object{"^x-": object{}}
+	file["$defs"] = defs
+
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(object{
-		"$schema":     "https://json-schema.org/draft/2020-12/schema",
-		"title":       "Grapevine's values and static file",
-		"description": "The root is the static file; $defs has the value of each key.",
-		"$defs":       defs,
-		"type":        "object",
-		"properties":  fileProperties(),
-	}); err != nil {
+	if err := enc.Encode(file); err != nil {
 		panic("spec: " + err.Error()) // maps of texts always encode
 	}
 	return out.Bytes()
@@ -36,20 +35,27 @@ func Schema() []byte {
 // object is a JSON object; encoding/json sorts its names.
 type object = map[string]any
 
+func closed(properties object) object {
+	return object{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
 func fileProperties() object {
-	sectionsOf := object{}
+	config := object{}
 	for _, s := range sections {
 		if s.shape != nil {
-			sectionsOf[s.name] = reference(reflect.TypeOf(s.shape))
+			config[s.name] = reference(reflect.TypeOf(s.shape))
 		}
 	}
-	return object{
+	properties := object{
 		"node":      reference(reflect.TypeFor[Node]()),
 		"listeners": reference(reflect.TypeFor[Listeners]()),
 		"routes":    object{"type": "object", "additionalProperties": reference(reflect.TypeFor[Route]())},
 		"clusters":  object{"type": "object", "additionalProperties": reference(reflect.TypeFor[Cluster]())},
-		"config":    object{"type": "object", "properties": sectionsOf, "additionalProperties": false},
+		"config":    closed(config),
+		"announce":  reference(reflect.TypeFor[Instance]()),
 	}
+	maps.Copy(properties, fieldSchemas(plans[reflect.TypeFor[Meta]()]))
+	return properties
 }
 
 func reference(t reflect.Type) object { return object{"$ref": "#/$defs/" + t.Name()} }
@@ -57,15 +63,8 @@ func reference(t reflect.Type) object { return object{"$ref": "#/$defs/" + t.Nam
 // structSchema describes a struct, or what may stand for it alone.
 func structSchema(t reflect.Type) object {
 	p := plans[t]
-	properties, required := object{}, []string{}
-	for _, f := range p.fields {
-		properties[f.name] = fieldSchema(f)
-		if f.required {
-			required = append(required, f.name)
-		}
-	}
-	s := object{"type": "object", "properties": properties, "additionalProperties": false}
-	if len(required) > 0 {
+	s := closed(fieldSchemas(p))
+	if required := p.required(); len(required) > 0 {
 		s["required"] = required
 	}
 	if p.freeXes {
@@ -75,6 +74,31 @@ func structSchema(t reflect.Type) object {
 		return object{"anyOf": []object{s, fieldSchema(p.bare)}}
 	}
 	return s
+}
+
+func (p *plan) required() (names []string) {
+	for _, f := range p.fields {
+		if f.required {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+func fieldSchemas(p *plan) object {
+	properties := object{}
+	for _, f := range p.fields {
+		properties[f.name] = fieldSchema(f)
+		if isDuration(f.typ) {
+			properties[f.name+millis] = aliasSchema(f, "milliseconds")
+			properties[f.name+seconds] = aliasSchema(f, "seconds")
+		}
+	}
+	return properties
+}
+
+func aliasSchema(f *field, unit string) object {
+	return object{"type": "integer", "minimum": 0, "description": f.name + " in " + unit}
 }
 
 func fieldSchema(f *field) object {
@@ -112,21 +136,14 @@ func typeSchema(t reflect.Type, f *field) object {
 	}
 }
 
-// patterned are the types with a syntax of their own that a regular expression
-// can outline.
-var patterned = []interface{ pattern() string }{
-	Address(""), URL(""), Origin(""), Target(""), CIDR(""), TrustedProxy(""), Duration(0), Time{}, HashOn(""), HeaderName(""), HeaderValue(""), MediaType(""), Method(""), Host(""), RouteID(""), ClusterID(""), DestinationID(""), Name(""), ListenAddress(""), Path(""), Prefix(""), Size(0), Status(0), RetryOn(""), TLSRef(""), Pin(""),
-}
-
-// textSchema describes a type with a syntax of its own.
+// textSchema describes a type with a syntax of its own. One that is a number
+// in Go may be written as a number, unless it is a duration, which needs a unit.
 func textSchema(t reflect.Type) object {
-	s := object{"type": "string"}
-	for _, p := range patterned {
-		if reflect.TypeOf(p) == t {
-			s["pattern"] = p.pattern()
-		}
+	pattern := reflect.Zero(t).Interface().(interface{ pattern() string }).pattern()
+	if t.Kind() == reflect.String || t.Kind() == reflect.Struct || isDuration(t) {
+		return object{"type": "string", "pattern": pattern}
 	}
-	return s
+	return object{"type": []string{"string", "integer"}, "pattern": pattern}
 }
 
 func (b bounds) schema(kind string) object {
