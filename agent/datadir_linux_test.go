@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"grapevine/agent/api"
 )
 
 func TestSecondAgentIsRefused(t *testing.T) {
@@ -108,6 +110,41 @@ func TestTruncatedStoreIsRefusedAndLeftAlone(t *testing.T) {
 	if after := contents(t, c.DataDir); !maps.Equal(before, after) {
 		t.Error("the store was changed")
 	}
+}
+
+// A disk that fills up refuses the writes that it has no room for, and nothing else.
+func TestFullDiskRefusesWrites(t *testing.T) {
+	c := config(t)
+	mount(t, c.DataDir, 0, "size=4m")
+	c.ConfigFiles = []string{file(t, "gateway.yaml", "routes: {a: {path: /a, backends: [\""+backend(t, "a")+"\"]}}")}
+	n := start(t, c)
+	value := `"` + strings.Repeat("x", 100_000) + `"`
+	written, refused := 0, reply{}
+	for written < 100 {
+		if r := n.do("admin", "PUT", fmt.Sprintf("/v1/kv/app/%d", written), value); r.status != 200 {
+			refused = r
+			break
+		}
+		written++
+	}
+	if p := decode[api.Problem](t, refused); refused.status != 507 || p.Code != "disk_full" || !p.NothingWritten {
+		t.Fatalf("after %d writes: %s", written, refused)
+	}
+	s := decode[api.Status](t, n.get("admin", "/v1/status"))
+	if s.Keys != written || s.Rev != fmt.Sprintf("1.%d", written) {
+		t.Errorf("%d writes were acknowledged, the status is %+v", written, s)
+	}
+	if r := n.get("http", "/a"); r.body != "a /a" {
+		t.Errorf("the route answers %s", r)
+	}
+	if err := n.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, c)
+	if s := decode[api.Status](t, n.get("admin", "/v1/status")); s.Keys != written {
+		t.Errorf("%d writes were acknowledged, after a restart the status is %+v", written, s)
+	}
+	n.stopped() // before the file system goes
 }
 
 func mkdir(t *testing.T, path string) {

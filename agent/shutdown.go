@@ -17,7 +17,7 @@ func (a *Agent) shutdown(stopCompiling func(), g *group) error {
 
 	// Readiness first: load balancers must learn that the node goes while it still answers.
 	a.gateway.Drain()
-	a.logger.Info("agent is stopping", "grace", a.config.Grace, "drain", a.config.Drain)
+	a.logger.Info("agent is stopping", "grace", a.config.Grace.String(), "drain", a.config.Drain.String())
 
 	// Then the time that they need to notice. The listener still accepts.
 	a.wait(a.config.Grace)

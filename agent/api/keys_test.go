@@ -232,6 +232,17 @@ func TestUnknownParameterIsRefused(t *testing.T) {
 	}
 }
 
+func TestMessageIsOneLine(t *testing.T) {
+	n := startNode(t)
+	for _, message := range []string{"a%0ab", "a%1b[2J", "%ff", strings.Repeat("a", 1025)} {
+		problem(t, n.tcp.do("PUT", "/v1/kv/app/x?message="+message, "1"), 400, "bad_request")
+		problem(t, n.tcp.do("PUT", "/v1/kv/app/x?dryRun&message="+message, "1"), 400, "bad_request")
+	}
+	if r := n.tcp.do("PUT", "/v1/kv/app/x?message=%E2%9C%93+"+strings.Repeat("a", 1000), "1"); r.status != 200 {
+		t.Errorf("put answered %+v", r)
+	}
+}
+
 func TestRefusedKeys(t *testing.T) {
 	n := startNode(t)
 	for key, hint := range map[string]string{

@@ -26,7 +26,7 @@ func writeParams() []param {
 	return []param{
 		{name: "dryRun", text: "1: check everything, conditions too, and write nothing", values: switchWords()},
 		{name: "wait", text: "none: answer when it is durable; local (the default): when this node serves it", values: []string{"local", "none"}},
-		{name: "message", text: "why, for the history"},
+		{name: "message", text: "why, for the history; one line of at most 1024 bytes"},
 	}
 }
 

@@ -30,7 +30,6 @@ const (
 	codeInternal        code = "internal"
 	codeReadOnly        code = "read_only"
 	codeNotReady        code = "not_ready"
-	codeStopping        code = "stopping"
 	codeDiskFull        code = "disk_full"
 )
 
@@ -55,7 +54,7 @@ func (c code) status() int {
 		return http.StatusUnsupportedMediaType
 	case codeInvalid:
 		return http.StatusUnprocessableEntity
-	case codeReadOnly, codeNotReady, codeStopping:
+	case codeReadOnly, codeNotReady:
 		return http.StatusServiceUnavailable
 	case codeDiskFull:
 		return http.StatusInsufficientStorage

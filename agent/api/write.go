@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"grapevine/gateway/spec"
 	"grapevine/kv"
@@ -129,8 +131,11 @@ func (a *API) write(c *call, t kv.Txn) (written, error) {
 	t.ID, t.At = c.id, time.Now()
 	t.By, t.Message = author(c.r), c.query["message"]
 	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: 1}}
-	var err error
-	if w.dryRun {
+	err := checkMessage(t.Message)
+	switch {
+	case err != nil:
+		return w, err
+	case w.dryRun:
 		w.result, err = a.Log.Trial(c.r.Context(), t)
 		return w, err
 	}
@@ -142,6 +147,18 @@ func (a *API) write(c *call, t kv.Txn) (written, error) {
 		a.await(c.r.Context(), &w)
 	}
 	return w, nil
+}
+
+// checkMessage keeps the history readable: a message is one line for people.
+func checkMessage(message string) error {
+	const most = 1024 // bytes
+	switch {
+	case len(message) > most:
+		return fail(codeBadRequest, "message: has %d bytes, at most %d are kept", len(message), most)
+	case !utf8.ValidString(message) || strings.ContainsFunc(message, unicode.IsControl):
+		return fail(codeBadRequest, "message %q: must be one line of text", message)
+	}
+	return nil
 }
 
 // await fills in the receipt. A key that the table quarantined counts as applied, since nothing further will happen
