@@ -117,7 +117,7 @@ func (s source) read(data []byte, form Form) (*tree, Faults) {
 	case FormShorthand:
 		return s.shorthand(data)
 	default:
-		return s.auto(bytes.TrimSpace(data))
+		return s.auto(data)
 	}
 }
 
@@ -133,10 +133,11 @@ func invalidUTF8(data []byte) int {
 }
 
 func (s source) auto(data []byte) (*tree, Faults) {
+	text := bytes.TrimSpace(data)
 	switch {
-	case len(data) > 0 && bytes.IndexByte([]byte(`{["`), data[0]) >= 0:
+	case bytes.IndexByte([]byte(`{["`), text[0]) >= 0:
 		return s.json(data)
-	case bytes.IndexByte(data, '\n') >= 0:
+	case bytes.IndexByte(text, '\n') >= 0:
 		return s.anyYAML(data)
 	default:
 		return s.shorthand(data)

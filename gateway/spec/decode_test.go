@@ -179,3 +179,33 @@ func ExampleDecode() {
 	// gateway/routes/booking: gateway/routes/Booking is folded to lower case
 	// gateway/routes/booking: unknown field "backend" (did you mean "backends"?)
 }
+
+func BenchmarkDecode(b *testing.B) {
+	for name, form := range map[string]spec.Form{"json": spec.FormJSON, "yaml": spec.FormYAML} {
+		value := []byte(booking)
+		if form == spec.FormYAML {
+			value = []byte("path: /booking/{**catch-all}\npathRemovePrefix: /booking\nbackends: [http://127.0.0.1:5010]\ntimeout: 5s\n")
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := spec.Decode("gateway/routes/booking", value, form); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParseFiles reads 1,000 routes.
+func BenchmarkParseFiles(b *testing.B) {
+	var file strings.Builder
+	file.WriteString("routes:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&file, "  r%d:\n    path: /r%d/{**rest}\n    backends:\n    - http://10.0.0.1:80\n    - http://10.0.0.2:80\n", i, i)
+	}
+	for b.Loop() {
+		if _, err := spec.ParseFiles(spec.Input{Name: "gateway.yaml", Data: []byte(file.String())}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"bytes"
-	"cmp"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -115,7 +114,7 @@ func (m *members) addAll(v reflect.Value) {
 }
 
 func (m *members) write() {
-	slices.SortFunc(m.all, func(a, b member) int { return cmp.Or(strings.Compare(a.name, b.name)) })
+	slices.SortFunc(m.all, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	m.e.out.WriteByte('{')
 	for i, member := range m.all {
 		if i > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -58,7 +59,7 @@ func (r *jsonReader) value(at place, depth int) *tree {
 	case json.Number:
 		return &tree{kind: number, text: token.String(), at: here}
 	case bool:
-		return &tree{kind: boolean, text: word(token), at: here}
+		return &tree{kind: boolean, text: strconv.FormatBool(token), at: here}
 	default:
 		return &tree{kind: null, at: at}
 	}
@@ -109,13 +110,6 @@ func (r *jsonReader) token() json.Token {
 		r.faults = append(r.faults, at.fault(`\u escape that is half of a surrogate pair`))
 	}
 	return token
-}
-
-func word(b bool) string {
-	if b {
-		return "true"
-	}
-	return "false"
 }
 
 // cursor turns growing offsets into places.

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -22,8 +23,8 @@ const maxEntries = 10_000
 func (s source) yaml(data []byte) (t *tree, faults Faults) {
 	// The parser panics on some malformed inputs; for us they are malformed.
 	defer func() {
-		if r := recover(); r != nil {
-			t, faults = nil, Faults{place{s, 1, 1}.fault("not valid YAML: %v", r)}
+		if recover() != nil {
+			t, faults = nil, Faults{place{s, 1, 1}.fault("not valid YAML: it cannot be read at all")}
 		}
 	}()
 	tokens := lexer.Tokenize(string(data))
@@ -37,36 +38,56 @@ func (s source) yaml(data []byte) (t *tree, faults Faults) {
 	return s.documents(file)
 }
 
-// refuse looks for what we do not take before the parser sees it: its time
-// grows with the square of the depth, so that depth is bounded here.
+// refuse looks for what we do not take before the parser sees it.
 func (s source) refuse(tokens token.Tokens) (faults Faults) {
-	flow, run, line, entries := 0, 0, 0, 0
+	var n nesting
 	for _, tk := range tokens {
-		at := s.place(tk)
-		if tk.Position.Line != line {
-			run, line = 0, tk.Position.Line
-		}
-		switch tk.Type {
-		case token.MappingStartType, token.SequenceStartType:
-			flow++
-		case token.MappingEndType, token.SequenceEndType:
-			flow--
-		case token.SequenceEntryType:
-			run++
-		case token.MappingValueType:
-			entries++
-		}
-		if entries > maxEntries && s.file == "" {
-			return append(faults, at.fault("more than %d fields: write JSON instead", maxEntries))
-		}
-		if flow > maxDepth || run > maxDepth {
-			return append(faults, at.fault("nested deeper than %d levels", maxDepth))
+		n.count(tk)
+		if problem := n.problem(s.file != ""); problem != "" {
+			return append(faults, s.place(tk).fault("%s", problem))
 		}
 		if problem := unsupported(tk.Type); problem != "" {
-			faults = append(faults, at.fault("%s", problem))
+			faults = append(faults, s.place(tk).fault("%s", problem))
 		}
 	}
 	return faults
+}
+
+// nesting bounds what the parser is given, whose time grows with the square of
+// the depth. Depth by indentation needs no bound of its own: the square is in
+// the length of the input already.
+type nesting struct {
+	flow    int // open brackets and braces
+	run     int // list entries on this line
+	line    int
+	entries int
+}
+
+func (n *nesting) count(tk *token.Token) {
+	if tk.Position.Line != n.line {
+		n.run, n.line = 0, tk.Position.Line
+	}
+	switch tk.Type {
+	case token.MappingStartType, token.SequenceStartType:
+		n.flow++
+	case token.MappingEndType, token.SequenceEndType:
+		n.flow--
+	case token.SequenceEntryType:
+		n.run++
+	case token.MappingValueType:
+		n.entries++
+	}
+}
+
+func (n *nesting) problem(inFile bool) string {
+	switch {
+	case n.flow > maxDepth || n.run > maxDepth:
+		return fmt.Sprintf("nested deeper than %d levels", maxDepth)
+	case n.entries > maxEntries && !inFile:
+		return fmt.Sprintf("more than %d fields: write JSON instead", maxEntries)
+	default:
+		return ""
+	}
 }
 
 func unsupported(t token.Type) (problem string) {
