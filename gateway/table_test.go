@@ -179,6 +179,8 @@ func TestQuarantineFailsClosed(t *testing.T) {
 	f.get("/r").seen(t)
 	f.put("gateway/routes/r", `{"path":"/r","backends":["`+backend(t, "guarded")+`"],"requireAuth":true}`)
 	f.get("/r").problem(t, 503, "route_quarantined")
+	f.put("gateway/routes/only", `{"path":"/only","backends":["http://127.0.0.1:1"],"fromTheFuture":1}`)
+	f.get("/only").problem(t, 503, "route_quarantined")
 	f.put("gateway/clusters/c", `{"destinations":{"a":"nonsense"}}`)
 	f.put("gateway/routes/c", `{"path":"/c","cluster":"c"}`)
 	f.get("/c").problem(t, 503, "route_quarantined")

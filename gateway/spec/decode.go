@@ -36,7 +36,8 @@ type Decoded struct {
 }
 
 // Decode reads and checks the value of a key, strictly and completely. The
-// error is Faults.
+// error is Faults; beside it Decoded has what could still be read, Key and
+// Value by best effort, for whoever has to keep a bad value's place.
 func Decode(key string, data []byte, form Form) (Decoded, error) {
 	canonical, shape, fault := lookUp(key)
 	if fault == nil {
@@ -50,15 +51,16 @@ func Decode(key string, data []byte, form Form) (Decoded, error) {
 	}
 	d := &decoder{key: canonical}
 	t, faults := source{}.read(data, form)
+	var readable any
 	if faults == nil {
 		d.foldNotice(key, t.at)
-		value := d.shape(t, shape)
+		readable = d.shape(t, shape)
 		faults = inOrder(d.faults)
 		if faults == nil {
-			return Decoded{canonical, value, Encode(value), inOrder(d.notices)}, nil
+			return Decoded{canonical, readable, Encode(readable), inOrder(d.notices)}, nil
 		}
 	}
-	return Decoded{}, faults.of(canonical)
+	return Decoded{Key: canonical, Value: readable}, faults.of(canonical)
 }
 
 func tooLarge(key string, data []byte) *Fault {
