@@ -51,16 +51,19 @@ func Decode(key string, data []byte, form Form) (Decoded, error) {
 	}
 	d := &decoder{key: canonical}
 	t, faults := source{}.read(data, form)
-	var readable any
-	if faults == nil {
-		d.foldNotice(key, t.at)
-		readable = d.shape(t, shape)
-		faults = inOrder(d.faults)
-		if faults == nil {
-			return Decoded{canonical, readable, Encode(readable), inOrder(d.notices)}, nil
-		}
+	if faults != nil {
+		return Decoded{}, faults.of(canonical)
 	}
-	return Decoded{Key: canonical, Value: readable}, faults.of(canonical)
+	d.foldNotice(key, t.at)
+	value := d.shape(t, shape)
+	if faults := inOrder(d.faults); faults != nil {
+		return Decoded{}, faults
+	}
+	decoded := Decoded{canonical, value, Encode(value), inOrder(d.notices)}
+	if fault := tooLarge(canonical, decoded.JSON); fault != nil { // the canonical form may be the longer one
+		return Decoded{}, Faults{*fault}
+	}
+	return decoded, nil
 }
 
 func tooLarge(key string, data []byte) *Fault {
@@ -71,7 +74,9 @@ func tooLarge(key string, data []byte) *Fault {
 	if len(data) <= most {
 		return nil
 	}
-	return &Fault{Key: key, Problem: fmt.Sprintf("value of %d bytes is larger than %d", len(data), most)}
+	fault := place{line: 1, column: 1}.fault("value of %d bytes is larger than %d", len(data), most)
+	fault.Key = key
+	return &fault
 }
 
 // foldNotice tells a person that an id was written in another case.

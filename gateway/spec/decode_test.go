@@ -137,6 +137,11 @@ func TestDecodeBoundsItsInput(t *testing.T) {
 		{"value", "gateway/routes/x", strings.Repeat(" ", spec.MaxValue+1), "value of 262145 bytes is larger than 262144"},
 		{"free value", "app/x", strings.Repeat(" ", spec.MaxValue+1), "value of 262145 bytes is larger than 262144"},
 		{"ephemeral value", "gateway/instances/a/b", strings.Repeat(" ", spec.MaxEphemeralValue+1), "value of 4097 bytes is larger than 4096"},
+		{
+			"value with a longer canonical form", "gateway/instances/a/b",
+			"path=/" + strings.Repeat("é", 300) + ",address=http://a,description=" + strings.Repeat("\x01", 1000),
+			"value of 7850 bytes is larger than 4096",
+		},
 		{"deep JSON", "gateway/routes/x", strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "not valid JSON: invalid character '[' exceeded max depth"},
 		{"deep JSON annotation", "gateway/routes/x", `{"x-a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}", "nested deeper than 32 levels"},
 		{"deep YAML", "gateway/routes/x", "a:\n" + strings.Repeat("[", 100_000), "nested deeper than 32 levels"},

@@ -47,14 +47,14 @@ func ParseTemplate(s string) (Template, error) {
 	switch {
 	case !ok:
 		return Template{}, errors.New("must begin with /")
-	case len(s) > maxTemplate:
-		return Template{}, fmt.Errorf("is longer than %d characters", maxTemplate)
-	}
-	rest = strings.TrimSuffix(rest, "/")
-	if rest == "" && len(s) <= len("/") {
+	case rest == "":
 		return Template{}, nil
 	}
-	return parseSegments(strings.Split(rest, "/"))
+	t, err := parseSegments(strings.Split(strings.TrimSuffix(rest, "/"), "/"))
+	if err == nil && max(len(s), len(t.String())) > maxTemplate { // escapes make it longer
+		return Template{}, fmt.Errorf("is longer than %d characters", maxTemplate)
+	}
+	return t, err
 }
 
 func parseSegments(parts []string) (Template, error) {

@@ -50,6 +50,7 @@ func TestParseTemplate(t *testing.T) {
 func TestParseTemplateIsBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"/" + strings.Repeat("a", 3000):      "is longer than 2048 characters",
+		"/" + strings.Repeat("é", 400):       "is longer than 2048 characters",
 		strings.Repeat("/a", 65):             "has more than 64 segments",
 		"/{" + strings.Repeat("a", 65) + "}": "letters, digits, _ and -",
 	} {
