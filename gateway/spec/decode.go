@@ -44,7 +44,7 @@ func Decode(key string, data []byte, form Form) (Decoded, error) {
 		fault = tooLarge(canonical, data)
 	}
 	if fault != nil {
-		return Decoded{}, Faults{*fault}
+		return Decoded{Key: canonical}, Faults{*fault}
 	}
 	if shape == nil {
 		return Decoded{Key: canonical, JSON: data}, nil
@@ -52,18 +52,23 @@ func Decode(key string, data []byte, form Form) (Decoded, error) {
 	d := &decoder{key: canonical}
 	t, faults := source{}.read(data, form)
 	if faults != nil {
-		return Decoded{}, faults.of(canonical)
+		return Decoded{Key: canonical}, faults.of(canonical)
 	}
 	d.foldNotice(key, t.at)
-	value := d.shape(t, shape)
+	readable := Decoded{Key: canonical, Value: d.shape(t, shape)}
 	if faults := inOrder(d.faults); faults != nil {
-		return Decoded{}, faults
+		return readable, faults
 	}
-	decoded := Decoded{canonical, value, Encode(value), inOrder(d.notices)}
-	if fault := tooLarge(canonical, decoded.JSON); fault != nil { // the canonical form may be the longer one
-		return Decoded{}, Faults{*fault}
+	return readable.complete(inOrder(d.notices))
+}
+
+// complete adds the canonical form, which may be longer than what was written.
+func (d Decoded) complete(notices Faults) (Decoded, error) {
+	d.JSON, d.Notices = Encode(d.Value), notices
+	if fault := tooLarge(d.Key, d.JSON); fault != nil {
+		return d, Faults{*fault}
 	}
-	return decoded, nil
+	return d, nil
 }
 
 func tooLarge(key string, data []byte) *Fault {

@@ -130,6 +130,14 @@ func TestDecodeKnowsWhereAFaultStands(t *testing.T) {
 	}
 }
 
+func TestDecodeHandsBackWhatCouldBeRead(t *testing.T) {
+	got, err := spec.Decode("gateway/routes/R", []byte(`{"path":"/r","hosts":["a.example"],"timeout":"soon","fromTheFuture":1}`), spec.FormJSON)
+	route, ok := got.Value.(*spec.Route)
+	if err == nil || got.Key != "gateway/routes/r" || !ok || route.Path != "/r" || route.Hosts[0] != "a.example" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 func TestDecodeBoundsItsInput(t *testing.T) {
 	for _, row := range []struct {
 		name, key, value, want string
