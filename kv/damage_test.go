@@ -1,34 +1,76 @@
 package kv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	bolt "go.etcd.io/bbolt"
 )
 
-// filled makes a store with a few pages of every kind.
-func filled(t *testing.T) (path string, state map[Key]Entry) {
+const testPage = 4096
+
+// filled makes a file with several pages of every kind, and returns its bytes
+// and all that the store in it holds.
+func filled(t *testing.T) ([]byte, everything) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "kv.db")
-	s, err := Open(Options{Path: path})
+	path := filepath.Join(t.TempDir(), "kv.db")
+	s := openStore(t, Options{Path: path, HistoryRevs: 100})
+	s.disk.db.NoSync = true
+	for i := range 200 {
+		put(t, s, Key(fmt.Sprintf("app/%d", i%120)), make([]byte, i*10))
+		if i%10 == 0 {
+			if err := s.SetLocal(fmt.Sprintf("name/%d", i), make([]byte, 500)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := everythingIn(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sound, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	for i := range 60 {
-		put(t, s, Key(fmt.Sprintf("app/%d", i%40)), make([]byte, i*20))
-	}
-	if err := s.SetLocal("name", []byte("value")); err != nil {
+	return sound, want
+}
+
+// everything is what a store holds, as readers see it.
+type everything struct {
+	Head    Head
+	Keys    map[Key]Entry
+	Local   map[string][]byte
+	History []Commit
+}
+
+func everythingIn(t *testing.T, s *Store) everything {
+	t.Helper()
+	history, err := s.History("", Rev{}, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path, entries(s.View(), "")
+	return everything{
+		Head: s.View().Head(), Keys: entries(s.View(), ""),
+		Local: maps.Collect(s.LocalUnder("")), History: history,
+	}
+}
+
+func openStore(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 func put(t *testing.T, s *Store, key Key, value []byte) {
@@ -47,171 +89,104 @@ func tryPut(s *Store, key Key, value []byte) error {
 }
 
 // Whatever happens to the bytes of the file, opening it never panics and never
-// gives another state: it is refused, and left as it was, or it is whole.
-func TestDamagedFile(t *testing.T) {
-	path, state := filled(t)
-	sound, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+// gives another state: it is refused, and left as it was, or it is whole, and
+// then stays whole when it is written to.
+func TestRandomDamage(t *testing.T) {
+	sound, want := filled(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	refused := 0
-	for i := range 400 {
-		garbled := append([]byte{}, sound...)
-		switch i % 4 {
-		case 0: // one byte
-			garbled[random.IntN(len(garbled))] ^= byte(1 + random.IntN(255))
-		case 1: // a page of noise
-			page := random.IntN(len(garbled)/4096) * 4096
-			for j := range 4096 {
-				garbled[page+j] = byte(random.Uint32())
+	page := func() int { return random.IntN(len(sound)/testPage) * testPage }
+	kinds := []func([]byte) []byte{
+		func(b []byte) []byte { // one byte, anywhere
+			b[random.IntN(len(b))] ^= byte(1 + random.IntN(255))
+			return b
+		},
+		func(b []byte) []byte { // one byte where pages keep their structure
+			b[page()+random.IntN(64)] ^= byte(1 + random.IntN(255))
+			return b
+		},
+		func(b []byte) []byte { // a page of noise
+			for p, i := page(), 0; i < testPage; i++ {
+				b[p+i] = byte(random.Uint32())
 			}
-		case 2: // one page where another belongs
-			from, to := random.IntN(len(garbled)/4096)*4096, random.IntN(len(garbled)/4096)*4096
-			copy(garbled[to:to+4096], sound[from:from+4096])
-		case 3: // cut short
-			garbled = garbled[:random.IntN(len(garbled))]
-		}
-		if openDamaged(t, i, garbled, state) {
-			refused++
+			return b
+		},
+		func(b []byte) []byte { // a page of zeros
+			clear(b[page():][:testPage])
+			return b
+		},
+		func(b []byte) []byte { // a page where another belongs
+			copy(b[page():][:testPage], sound[page():])
+			return b
+		},
+		func(b []byte) []byte { return b[:random.IntN(len(b))] }, // cut short
+	}
+	refused := make([]int, len(kinds))
+	for i := range 600 {
+		kind := i % len(kinds)
+		if !survives(t, fmt.Sprintf("case %d of kind %d", i, kind), kinds[kind](bytes.Clone(sound)), want) {
+			refused[kind]++
 		}
 	}
-	if refused < 100 {
-		t.Errorf("only %d of 400 damaged files were refused: the test shows nothing", refused)
+	t.Logf("refused of 100 each: %v", refused)
+	if slices.Min(refused) < 10 {
+		t.Errorf("refused of 100 each: %v; so few show nothing", refused)
 	}
 }
 
-func openDamaged(t *testing.T, i int, garbled []byte, state map[Key]Entry) (refused bool) {
+// survives opens a damaged file and reports whether it opened, with all in it.
+func survives(t *testing.T, name string, damaged []byte, want everything) bool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kv.db")
-	if err := os.WriteFile(path, garbled, 0o600); err != nil {
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(Options{Path: path})
 	if err != nil {
-		var damage *CorruptError
-		if !errors.As(err, &damage) {
-			t.Errorf("damage %d: %v; want a *CorruptError", i, err)
-		}
-		if now, _ := os.ReadFile(path); string(now) != string(garbled) {
-			t.Errorf("damage %d: the refused file was changed", i)
-		}
+		checkRefusal(t, name, err, path, damaged)
+		return false
+	}
+	defer s.Close()
+	if got := everythingIn(t, s); !got.equal(want) {
+		t.Errorf("%s: opened with another state (-want +got):\n%s", name, cmp.Diff(want, got))
+	}
+	s.disk.db.NoSync = true
+	put(t, s, "app/after", make([]byte, 3*testPage)) // takes free pages
+	written := everythingIn(t, s)
+	if err := s.Close(); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	if s, err = Open(Options{Path: path}); err != nil {
+		t.Errorf("%s: after a write: %v", name, err)
 		return true
 	}
 	defer s.Close()
-	if diff := cmp.Diff(state, entries(s.View(), "")); diff != "" {
-		t.Errorf("damage %d: opened with another state:\n%s", i, diff)
+	if got := everythingIn(t, s); !got.equal(written) {
+		t.Errorf("%s: a write gave another state (-want +got):\n%s", name, cmp.Diff(written, got))
 	}
-	return false
+	return true
 }
 
-func TestLocked(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "kv.db")
-	s, err := Open(Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
+func (e everything) equal(other everything) bool {
+	same := func(a, b Entry) bool {
+		return a.ModRev == b.ModRev && a.Version == b.Version && bytes.Equal(a.Value, b.Value)
 	}
-	if second, err := Open(Options{Path: path}); !errors.Is(err, ErrLocked) {
-		t.Errorf("second Open: %v, %v; want ErrLocked", second, err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Open(Options{Path: path}); err != nil {
-		t.Fatalf("after Close: %v", err)
-	}
-	s.Close()
+	sameCommit := func(a, b Commit) bool { return a.Hash == b.Hash && a.Hash == b.hash() }
+	return e.Head == other.Head && maps.EqualFunc(e.Keys, other.Keys, same) &&
+		maps.EqualFunc(e.Local, other.Local, bytes.Equal) && slices.EqualFunc(e.History, other.History, sameCommit)
 }
 
-// A write that was not synced is refused and seen by nobody. A full disk
-// refuses that write alone; any other failure all that follow.
-func TestFailedSync(t *testing.T) {
-	for _, tt := range []struct {
-		cause error
-		want  error
-		later error
-	}{
-		{syscall.ENOSPC, ErrDiskFull, nil},
-		{syscall.EIO, ErrReadOnly, ErrReadOnly},
-	} {
-		s, err := Open(Options{Path: filepath.Join(t.TempDir(), "kv.db")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		put(t, s, "a", []byte("before"))
-		changed := s.Changed()
-		s.disk.commit = func(tx *bolt.Tx) error {
-			return errors.Join(fmt.Errorf("sync: %w", tt.cause), tx.Rollback())
-		}
-		if err := tryPut(s, "a", []byte("after")); !errors.Is(err, tt.want) {
-			t.Errorf("%v: %v; want %v", tt.cause, err, tt.want)
-		}
-		if entry, _ := s.View().Get("a"); string(entry.Value) != "before" || s.View().Rev().Rev != 1 {
-			t.Errorf("%v: the refused write is seen: %s", tt.cause, entry.Value)
-		}
-		select {
-		case <-changed:
-			t.Errorf("%v: a refused write was signalled", tt.cause)
-		default:
-		}
-		s.disk.commit = (*bolt.Tx).Commit
-		if err := tryPut(s, "a", []byte("later")); !errors.Is(err, tt.later) {
-			t.Errorf("%v: the next write: %v; want %v", tt.cause, err, tt.later)
-		}
-		s.Close()
+func checkRefusal(t *testing.T, name string, err error, path string, damaged []byte) {
+	t.Helper()
+	var damage *CorruptError
+	if !errors.As(err, &damage) || damage.Path != path || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %v; want one line, a *CorruptError", name, err)
 	}
-}
-
-// A disk that is really full refuses, and takes writes again when there is room.
-func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("a small tmpfs can't be mounted: %v", err)
+	now, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(now, damaged) {
+		t.Errorf("%s: the refused file was changed, %v", name, err)
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	s, err := Open(Options{Path: filepath.Join(dir, "kv.db"), HistoryRevs: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	put(t, s, "a", []byte("before"))
-	ballast := filepath.Join(dir, "ballast")
-	os.WriteFile(ballast, make([]byte, 1<<20), 0o600) // takes what there is, then fails
-	var full error
-	for i := 0; full == nil && i < 100; i++ {
-		full = tryPut(s, Key(fmt.Sprintf("big/%d", i)), make([]byte, 100<<10))
-	}
-	if !errors.Is(full, ErrDiskFull) {
-		t.Fatalf("a full disk: %v; want ErrDiskFull", full)
-	}
-	before := s.View().Rev()
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	put(t, s, "a", []byte("after"))
-	if got := s.View().Rev(); got != before.Next() {
-		t.Errorf("revision %s after %s", got, before)
-	}
-}
-
-func TestClosedStore(t *testing.T) {
-	s, err := Open(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := s.Watch("", Rev{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if _, err := w.Next(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("Next: %v; want ErrClosed", err)
-	}
-	if err := tryPut(s, "a", nil); !errors.Is(err, ErrClosed) {
-		t.Errorf("Merge: %v; want ErrClosed", err)
+	others, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(others) != 1 {
+		t.Errorf("%s: beside the refused file there is %v, %v", name, others, err)
 	}
 }

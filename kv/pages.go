@@ -52,7 +52,11 @@ func checkPages(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	meta, err := newestMeta(file, info.Size())
+	return checkImage(file, info.Size())
+}
+
+func checkImage(file io.ReaderAt, size int64) error {
+	meta, err := newestMeta(file, size)
 	if err != nil {
 		return err
 	}

@@ -18,10 +18,10 @@ type proposal struct {
 	err    error
 }
 
-// finish ends the wait. mergeErr is the fate of the batch, which touches only
-// those that had something to merge.
+// finish ends the wait. mergeErr is the fate of the whole batch: what did not
+// change anything itself was judged on a view that, with it, never came about.
 func (p *proposal) finish(mergeErr error) {
-	if mergeErr != nil && !p.commit.Rev.IsZero() {
+	if mergeErr != nil {
 		p.result, p.err = kv.Result{}, mergeErr
 	}
 	close(p.done)
