@@ -19,7 +19,7 @@ import (
 	"grapevine/kv/consensus"
 )
 
-// Agent is one node. Its methods are called in the order New, Open, Run; Reload, Force, Ready and Addresses may be
+// Agent is one node. Its methods are called in the order New, Open, Run; Reload, Force and Addresses may be
 // called from any goroutine after Open.
 type Agent struct {
 	config Config
@@ -153,9 +153,6 @@ func (a *Agent) Addresses() map[string]string {
 	}
 	return addresses
 }
-
-// Ready says whether the node takes traffic, and why not.
-func (a *Agent) Ready() (bool, string) { return a.gateway.Ready() }
 
 // node is what /v1/status tells of the node itself.
 func (a *Agent) node() api.Node {

@@ -66,6 +66,27 @@ func TestOperatorsRouteIsServedAtOnceAndAfterARestart(t *testing.T) {
 	}
 }
 
+// A value that is good by itself and not in its place is refused, and nothing changes.
+func TestWriteIsTriedAgainstTheWholeTable(t *testing.T) {
+	n := start(t, config(t))
+	n.set("gateway/clusters/shop", `{"destinations":{"a":"`+backend(t, "shop")+`"}}`)
+	n.set("gateway/routes/shop", `{"path":"/shop","cluster":"shop"}`)
+	for _, r := range []reply{
+		n.do("admin", "PUT", "/v1/kv/gateway/routes/shop", `{"path":"/shop","cluster":"nowhere"}`),
+		n.do("admin", "DELETE", "/v1/kv/gateway/clusters/shop", ""),
+	} {
+		if r.status != 422 {
+			t.Errorf("answered %s", r)
+		}
+	}
+	if s := decode[api.Status](t, n.get("admin", "/v1/status")); s.Rev != "1.2" {
+		t.Errorf("status %+v", s)
+	}
+	if r := n.get("http", "/shop"); r.body != "shop /shop" {
+		t.Errorf("the route answers %s", r)
+	}
+}
+
 func TestDataDirectoryIsPrivate(t *testing.T) {
 	c := config(t)
 	n := start(t, c)
@@ -111,7 +132,7 @@ func TestLogFollowsItsSection(t *testing.T) {
 	has(t, n.log.String(), `"msg":"table is live"`, `"node":"test"`)
 	n.set("gateway/config/logging", `{"format":"text","level":"error"}`)
 	n.set("app/x", "1")
-	if n.set("gateway/config/logging", `{"level":"debug"}`); strings.Contains(n.log.String(), `"to":"1.2"`) {
+	if n.set("gateway/config/logging", `{"level":"debug"}`); strings.Contains(n.log.String(), "to=1.2") {
 		t.Errorf("a table was logged at level error:\n%s", n.log)
 	}
 	n.set("gateway/config/logging", `{"format":"text"}`)

@@ -159,6 +159,18 @@ func signalled(t *testing.T, c agent.Config) (*log, chan error) {
 	return l, done
 }
 
+// returned is what Run returned.
+func returned(t *testing.T, done chan error, l *log) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		t.Fatalf("the agent did not stop; its log:\n%s", l)
+		return nil
+	}
+}
+
 func kill(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), s); err != nil {
@@ -177,7 +189,7 @@ func TestSignals(t *testing.T) {
 	kill(t, syscall.SIGHUP)
 	l.await(t, "reload refused")
 	kill(t, syscall.SIGTERM)
-	if err := <-done; err != nil {
+	if err := returned(t, done, l); err != nil {
 		t.Errorf("the agent stopped with %v", err)
 	}
 	has(t, l.String(), "agent has stopped")
@@ -190,7 +202,7 @@ func TestSecondSignalForces(t *testing.T) {
 	kill(t, syscall.SIGINT)
 	l.await(t, "agent is stopping")
 	kill(t, syscall.SIGTERM)
-	if err := <-done; err != nil {
+	if err := returned(t, done, l); err != nil {
 		t.Errorf("the agent stopped with %v", err)
 	}
 }

@@ -46,6 +46,8 @@ type setup struct {
 	api.Options
 	kv   kv.Options
 	idle bool
+	// around stands between the API and its log.
+	around func(api.Log) api.Log
 }
 
 func startNode(t *testing.T, changes ...func(*setup)) *node {
@@ -89,6 +91,9 @@ func (n *node) open(s *setup) {
 	}
 	if s.Log == nil {
 		s.Log = consensus.NewSingle(n.store, n.gateway.Check)
+	}
+	if s.around != nil {
+		s.Log = s.around(s.Log)
 	}
 	if s.Gateway == nil {
 		s.Gateway = n.gateway

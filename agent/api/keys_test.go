@@ -141,47 +141,6 @@ func TestListIsOfOneRevision(t *testing.T) {
 	}
 }
 
-func TestPatchMerges(t *testing.T) {
-	n := startNode(t)
-	problem(t, n.tcp.do("PATCH", "/v1/kv/gateway/routes/booking", `{"timeout":"5s"}`), 404, "not_found")
-	n.socket.do("PUT", "/v1/kv/gateway/routes/booking", booking)
-	patched := want[api.Written](t, n.tcp.do("PATCH", "/v1/kv/gateway/routes/booking", `{"timeout":"5s"}`,
-		"Content-Type: application/merge-patch+json"), 200)
-	if !strings.Contains(string(patched.Value), `"timeout":"5s"`) || patched.Rev != "1.2" {
-		t.Errorf("patch answered %+v", patched)
-	}
-	patched = want[api.Written](t, n.tcp.do("PATCH", "/v1/kv/gateway/routes/booking", `{"timeout":null}`), 200)
-	if string(patched.Value) != booking {
-		t.Errorf("patch left %s", patched.Value)
-	}
-	p := problem(t, n.tcp.do("PATCH", "/v1/kv/gateway/routes/booking", `{"timout":"5s"}`), 422, "invalid")
-	if !strings.Contains(p.Detail, "timout") {
-		t.Errorf("faults %+v", p.Faults)
-	}
-	n.socket.do("PUT", "/v1/kv/app/x", "text")
-	problem(t, n.tcp.do("PATCH", "/v1/kv/app/x", `{"a":1}`), 422, "invalid")
-	problem(t, n.tcp.do("PATCH", "/v1/kv/app/x", `{"a":1} {}`), 400, "bad_request")
-}
-
-func TestPatchesOfManyAllHold(t *testing.T) {
-	n := startNode(t)
-	n.socket.do("PUT", "/v1/kv/app/x", "{}")
-	const writers = 8
-	done := make(chan reply, writers)
-	for i := range writers {
-		go func() { done <- n.socket.do("PATCH", "/v1/kv/app/x?wait=none", `{"`+string(rune('a'+i))+`":1}`) }()
-	}
-	for range writers {
-		if r := <-done; r.status != 200 {
-			t.Errorf("patch answered %+v", r)
-		}
-	}
-	fields := want[map[string]int](t, n.tcp.do("GET", "/v1/kv/app/x", ""), 200)
-	if len(fields) != writers {
-		t.Errorf("%d of %d patches held: %v", len(fields), writers, fields)
-	}
-}
-
 func TestDeleteTakesSegmentsAndNotLetters(t *testing.T) {
 	n := startNode(t)
 	for _, key := range []string{"app", "app/a", "app/a/b", "app-dev"} {
