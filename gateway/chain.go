@@ -29,6 +29,8 @@ func (t *Table) chain(o chainOptions) exchange.Handler {
 		// Inside of the id, so that the answer to a panic carries it too; the
 		// steps before are ours and small.
 		recoverPanics(o.logger),
+		// Before anything is spent on a request that goes in circles.
+		stampVia,
 		// Probes are answered whatever the table says, and cost nothing more.
 		t.answerProbes(o.ready),
 	}

@@ -205,3 +205,16 @@ func TestMatching(t *testing.T) {
 	}
 	f.get("/nowhere").problem(t, 404, "no_route")
 }
+
+// A route that leads back to the gateway ends after a few hops, not when the
+// connections do.
+func TestLoop(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/loop", route("/loop", "http://"+f.address))
+	f.get("/loop").problem(t, 508, "loop_detected")
+	f.metric(t, `grapevine_requests_total{class="5xx",route="loop"}`, 5)
+	f.put("gateway/routes/r", route("/r", backend(t, "b")))
+	if got := f.get("/r", "Via: 1.0 fred, 1.1 proxy").seen(t).Header["Via"]; !slices.Equal(got, []string{"1.0 fred, 1.1 proxy, 1.1 grapevine"}) {
+		t.Errorf("Via = %v", got)
+	}
+}

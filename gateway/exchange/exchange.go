@@ -46,6 +46,8 @@ type Request struct {
 	Target []byte
 	// Authority is the host and port that the client asked for.
 	Authority []byte
+	// Protocol is the version that the client spoke: "1.0", "1.1", "2", "3".
+	Protocol string
 	// Scheme is "http" or "https": the client's side of the front, or what a
 	// trusted proxy said of it.
 	Scheme string

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ func fillRequest(x *exchange.Exchange, r *http.Request) {
 	req.Method = r.Method
 	req.Target = originForm([]byte(r.RequestURI))
 	req.Authority = []byte(r.Host)
+	req.Protocol = protocol(r)
 	req.Scheme = "http"
 	if r.TLS != nil {
 		req.Scheme = "https"
@@ -63,6 +65,15 @@ func fillRequest(x *exchange.Exchange, r *http.Request) {
 		req.Peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 		req.Client = req.Peer.Addr()
 	}
+}
+
+// protocol is the version without a minor number where there is none (RFC 9110
+// §2.5).
+func protocol(r *http.Request) string {
+	if r.ProtoMajor >= 2 {
+		return strconv.Itoa(r.ProtoMajor)
+	}
+	return strings.TrimPrefix(r.Proto, "HTTP/")
 }
 
 // originForm takes scheme and authority off an absolute-form target (RFC 9112

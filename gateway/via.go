@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"bytes"
+	"fmt"
+
+	"grapevine/gateway/exchange"
+)
+
+const (
+	// pseudonym is our name in Via (RFC 9110 §7.6.3), the same on every node, so
+	// that a loop through several is found too.
+	pseudonym = "grapevine"
+	// maxHops is how many gateways of ours a request may pass. A chain of a few
+	// is meant (a site's edge in front of a cluster's); a loop has no end.
+	maxHops = 5
+)
+
+// stampVia says that the request passed here, and ends one that goes in circles:
+// without it, one request to a route whose backend is the gateway itself would
+// open connections until there are none.
+func stampVia(next exchange.Handler) exchange.Handler {
+	return exchange.HandlerFunc(func(x *exchange.Exchange) {
+		req := &x.Request
+		if hops(req.Fields) >= maxHops {
+			x.Fail(exchange.Problem{
+				Status: 508, Code: "loop_detected",
+				Detail: fmt.Sprintf("The request has passed %d gateways: a route leads back to the gateway.", maxHops),
+			})
+			return
+		}
+		passed := bytes.Join(values(req.Fields, "Via"), []byte(", "))
+		if len(passed) > 0 {
+			passed = append(passed, ", "...)
+		}
+		req.Fields.Set("Via", fmt.Appendf(passed, "%s %s", req.Protocol, pseudonym))
+		next.Serve(x)
+	})
+}
+
+// hops counts our entries in Via, each of which is "protocol name".
+func hops(fields exchange.Fields) (n int) {
+	for value := range fields.Values("Via") {
+		for entry := range bytes.SplitSeq(value, []byte(",")) {
+			words := bytes.Fields(entry)
+			if len(words) > 1 && exchange.EqualName(words[1], pseudonym) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func values(fields exchange.Fields, name string) (list [][]byte) {
+	for value := range fields.Values(name) {
+		list = append(list, value)
+	}
+	return list
+}
