@@ -173,6 +173,7 @@ func TestBadStart(t *testing.T) {
 		{"id twice", map[string]string{"a.yaml": "routes: {a: {path: /a, backends: ['http://h:1']}}", "b.yaml": "routes: {A: {path: /a, backends: ['http://h:1']}}"}, cmd(3, "b.yaml:1:10|gateway/routes/a|a.yaml:1:10", "--config", "a.yaml", "--config", "b.yaml")},
 		{"not served yet", map[string]string{"g.yaml": "config: {auth: {providers: {main: {authority: 'https://a.example.com'}}}}"}, cmd(3, "g.yaml:1:|gateway/config/auth", "--config", "g.yaml")},
 		{"cookies", map[string]string{"g.json": `{"Authentication":{"Cookie":{}}}`}, cmd(3, "g.json:1:|Cookie|forward-auth", "--config", "g.json")},
+		{"https in the clear", map[string]string{"g.json": `{"Gateway":{"HttpUrl":"https://*:8443"}}`}, cmd(3, `g.json:1:|http "https://*:8443"|without TLS`, "--config", "g.json")},
 		{"bad address", nil, cmd(2, `--http "nonsense"`, "--http", "nonsense")},
 		{"admin off loopback", nil, cmd(2, `--admin "0.0.0.0:0"|loopback`, "--admin", "0.0.0.0:0")},
 		{"dev with data", nil, cmd(2, `--data-dir "d"|--dev`, "--dev")},

@@ -41,3 +41,17 @@ func (l *ListenAddress) UnmarshalText(text []byte) error {
 }
 
 func (ListenAddress) pattern() string { return `:[0-9]+/?$` }
+
+// check keeps the scheme of a URL from being dropped: http://*:8080 names an
+// address, but https://*:8443 also says that there is TLS, and where it is given
+// for a listener without, that would be served in the clear.
+func (l *Listeners) check(c *checks) {
+	for _, name := range []string{"http", "admin", "gossip", "metrics"} {
+		if strings.HasPrefix(c.n.find(name).text, "https://") {
+			c.fault(name, "is served without TLS: give an https URL to listeners.https")
+		}
+	}
+	if strings.HasPrefix(c.n.find("https").text, "http://") {
+		c.fault("https", "is served with TLS: give an http URL to listeners.http")
+	}
+}
