@@ -47,6 +47,7 @@ func TestBadResponse(t *testing.T) {
 		"garbage":  "no http at all\r\n\r\n",
 		"nothing":  "",
 		"half":     "HTTP/1.1 200 OK\r\nContent-",
+		"switched": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\nbytes",
 		"badchunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
 	} {
 		f.put("gateway/routes/"+name, route("/"+name, tcp(t, func(conn net.Conn) {

@@ -72,12 +72,19 @@ func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
 func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
 	a := newAttempt(x, options)
 	response, err := u.transport.RoundTrip(a.request(u))
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		err = errors.Join(errUnasked, response.Body.Close())
+	}
 	if err != nil {
 		return a.fail(u.host, err)
 	}
 	a.fill(response)
 	return nil
 }
+
+// errUnasked is a 101 to a request that asked for no upgrade: what follows it is
+// no HTTP, and must reach no client.
+var errUnasked = errors.New("switched protocols without being asked")
 
 // attempt is one request to one destination.
 type attempt struct {
