@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"cmp"
 	"math"
 	"strings"
+	"time"
 )
 
 // Cluster is a set of interchangeable destinations with one policy. Its key is
@@ -67,7 +69,7 @@ type Health struct {
 type ActiveHealth struct {
 	Path           Prefix   `json:"path" required:"true" doc:"path that answers 2xx when all is well"`
 	Interval       Duration `json:"interval,omitzero" range:"100ms..1h" default:"10s" doc:"time between two checks"`
-	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer"`
+	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer, and no longer than interval"`
 	HealthyAfter   int      `json:"healthyAfter,omitzero" range:"1..100" default:"2" doc:"good answers in a row until it is used again"`
 	UnhealthyAfter int      `json:"unhealthyAfter,omitzero" range:"1..100" default:"3" doc:"bad answers in a row until it is not used"`
 	Probers        int      `json:"probers,omitzero" range:"1..100" default:"2" doc:"nodes that ask each destination"`
@@ -89,9 +91,25 @@ type TLS struct {
 	AllowSelfSigned bool   `json:"allowSelfSigned,omitzero" doc:"accept a pinned certificate that no authority signed"`
 }
 
+// The values that hold where a cluster does not say otherwise, as its fields
+// tell the reader.
+const (
+	defaultHashOn         HashOn = "ip"
+	defaultHealthInterval        = Duration(10 * time.Second)
+)
+
 func (cl *Cluster) check(c *checks) {
+	cl.checkHashOn(c)
 	if cl.Resilience != nil {
 		noticeCap(c, "resilience.timeout", cl.Resilience.Timeout)
+	}
+}
+
+// checkHashOn refuses what no balance but that by hash looks at. The default is
+// taken, because it promises nothing.
+func (cl *Cluster) checkHashOn(c *checks) {
+	if cl.HashOn != "" && cl.HashOn != defaultHashOn && cl.LoadBalancing != "hash" && !c.failed("loadBalancing") {
+		c.fault("hashOn", "needs loadBalancing hash, which alone looks at it")
 	}
 }
 
@@ -107,8 +125,9 @@ func (b *CircuitBreaker) check(c *checks) {
 }
 
 func (a *ActiveHealth) check(c *checks) {
-	if a.Timeout > 0 && a.Interval > 0 && a.Timeout > a.Interval {
-		c.fault("timeout", "must not be longer than interval %s: checks would pile up", a.Interval)
+	interval := cmp.Or(a.Interval, defaultHealthInterval)
+	if a.Timeout > interval && !c.failed("interval") {
+		c.fault("timeout", "must not be longer than interval %s: checks would pile up", interval)
 	}
 }
 

@@ -62,6 +62,8 @@ func TestDecodeTypesShorthandByTheSchema(t *testing.T) {
 		{"gateway/clusters/c", "slowStart=0s,panicPercent=0", `{"panicPercent":0}`},
 		{"gateway/routes/x", "path=/,backends=[http://[::1]:80,http://b]", `{"backends":["http://[::1]:80","http://b"],"path":"/"}`},
 		{"gateway/routes/x", "path=/,cluster=c,methods=[],hosts=[API.example.com.]", `{"cluster":"c","hosts":["api.example.com"],"methods":[],"path":"/"}`},
+		{"gateway/routes/x", "enabled=false", `{"enabled":false}`},
+		{"gateway/clusters/c", "loadBalancing=roundRobin,hashOn=ip", `{"hashOn":"ip","loadBalancing":"roundRobin"}`},
 		{"gateway/routes/x", `pathRegex=^/a{1\,3}$,cluster=C`, `{"cluster":"c","pathRegex":"^/a{1,3}$"}`},
 		{"gateway/routes/x", `pathRegex='^/\d+\'s$',cluster=c`, `{"cluster":"c","pathRegex":"^/\\d+'s$"}`},
 	} {
@@ -135,6 +137,43 @@ func TestDecodeHandsBackWhatCouldBeRead(t *testing.T) {
 	route, ok := got.Value.(*spec.Route)
 	if err == nil || got.Key != "gateway/routes/r" || !ok || route.Path != "/r" || route.Hosts[0] != "a.example" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Where nothing can be read there is no value, and without a key no shape.
+func TestDecodeHandsBackNothingElse(t *testing.T) {
+	for _, row := range []struct{ key, value, want string }{
+		{"gateway/routes/R", `{"path":`, "gateway/routes/r"},
+		{"gateway/routes/R", strings.Repeat(" ", spec.MaxValue+1), "gateway/routes/r"},
+		{"gateway/routes/-r", `{}`, ""},
+		{"gateway/route/r", `{}`, ""},
+	} {
+		got, err := spec.Decode(row.key, []byte(row.value), spec.FormJSON)
+		if err == nil || got.Key != row.want || got.Value != nil || got.JSON != nil {
+			t.Errorf("%s %.20s: got %+v, %v, want key %q alone", row.key, row.value, got, err, row.want)
+		}
+	}
+}
+
+func TestDecodeHoldsAValueToItsForm(t *testing.T) {
+	for _, row := range []struct {
+		form        spec.Form
+		value, want string
+	}{
+		{spec.FormJSON, "path=/x,cluster=c", "not valid JSON: invalid character 'p' looking for beginning of value"},
+		{spec.FormJSON, "path: /x\ncluster: c\n", "not valid JSON: invalid character 'p' looking for beginning of value"},
+		{spec.FormShorthand, "path: /x\ncluster: c\n", "shorthand is one line: write YAML or JSON instead"},
+		{spec.FormShorthand, `{"path":"/x"}`, "is JSON, and was given as shorthand: name=value,name=value"},
+		{spec.FormYAML, "path: /x\n- cluster\n", "not valid YAML: non-map value is specified"},
+	} {
+		_, err := spec.Decode("gateway/routes/x", []byte(row.value), row.form)
+		first := ""
+		if faults, ok := err.(spec.Faults); ok {
+			first = faults[0].Error()
+		}
+		if want := "gateway/routes/x: " + row.want; first != want {
+			t.Errorf("form %d %s\ngot  %s\nwant %s", row.form, row.value, first, want)
+		}
 	}
 }
 

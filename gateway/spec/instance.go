@@ -35,4 +35,5 @@ func (i *Instance) check(c *checks) {
 	}
 	checkRemoved(c, i.Path, i.PathRemovePrefix)
 	checkAccess(c, i.RequireAuth, i.AllowAnonymous)
+	checkClaims(c, "claims", i.Claims, i.AllowAnonymous)
 }

@@ -111,7 +111,10 @@ func lookUp(key string) (canonical string, shape any, fault *Fault) {
 		return findSection(key, steps[2])
 	}
 	ids, fault := kind.ids(key, steps[2:])
-	return strings.Join(append(steps[:2:2], ids...), "/"), kind.shape, fault
+	if fault != nil {
+		return "", nil, fault
+	}
+	return strings.Join(append(steps[:2:2], ids...), "/"), kind.shape, nil
 }
 
 func findKind(key, name string, rest []string) (keyKind, *Fault) {

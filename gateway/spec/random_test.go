@@ -181,6 +181,10 @@ func settle(t *rapid.T, value any) {
 		v.To = strings.ReplaceAll(v.To, "$", "")
 	case *CORS:
 		v.Credentials = v.Credentials && !slices.Contains(v.Origins, "*")
+	case *Cluster:
+		if v.HashOn != "" {
+			v.LoadBalancing = "hash"
+		}
 	case *CircuitBreaker:
 		v.FailureThreshold = rapid.SampledFrom([]float64{0, 0.1, 0.5, 1, 10}).Draw(t, "threshold")
 	case *ActiveHealth:
@@ -217,14 +221,15 @@ func settleRoute(t *rapid.T, r *Route) {
 	for i := range r.Split {
 		r.Split[i] = Share{ClusterID(fmt.Sprint("c", i)), i + 1}
 	}
-	r.AllowAnonymous = r.AllowAnonymous && !r.RequireAuth
+	r.AllowAnonymous = r.AllowAnonymous && !r.RequireAuth && r.Auth == nil
 	settleTarget(t, r)
 }
 
 func settleTarget(t *rapid.T, r *Route) {
 	kept := *r
+	hides := r.Enabled != nil && !*r.Enabled
 	r.Backends, r.Cluster, r.Split, r.Redirect, r.Respond, r.Static = nil, "", nil, nil, nil, nil
-	switch rapid.IntRange(0, 5).Draw(t, "target") {
+	switch rapid.IntRange(0, 6).Draw(t, "target") {
 	case 0:
 		r.Backends = append(kept.Backends, "http://last:1")
 	case 1:
@@ -235,14 +240,18 @@ func settleTarget(t *rapid.T, r *Route) {
 		r.Redirect, r.Type = &Redirect{To: "/x"}, "redirect"
 	case 4:
 		r.Respond = &Respond{Status: 404, Body: "gone"}
-	default:
+	case 5:
 		r.Static = &Static{Directory: "/srv"}
+	default:
+		if !hides {
+			r.Cluster = "d"
+		}
 	}
 }
 
 func settleInstance(i *Instance) {
 	i.RouteID, i.PathRemovePrefix = "", ""
-	i.AllowAnonymous = i.AllowAnonymous && !i.RequireAuth
+	i.AllowAnonymous = i.AllowAnonymous && !i.RequireAuth && len(i.Claims) == 0
 	i.Tunnel = i.Address == ""
 	if !time.Time.IsZero(i.StartedAt.Time) {
 		i.StartedAt.Time = i.StartedAt.UTC()

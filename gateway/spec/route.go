@@ -5,7 +5,7 @@ package spec
 type Route struct {
 	Meta
 	RouteID RouteID `json:"routeId,omitzero" doc:"optional repetition of the key's last segment; never stored"`
-	Enabled *bool   `json:"enabled,omitzero" default:"true" doc:"false hides this id in every layer"`
+	Enabled *bool   `json:"enabled,omitzero" default:"true" doc:"false hides this id in every layer; such a route needs neither path nor backends"`
 	Order   int     `json:"order,omitzero" range:"-1000000..1000000" doc:"lower is tried first, before any other rule"`
 	Type    string  `json:"type,omitzero" enum:"proxy|redirect|respond|static" doc:"what kind of answer; follows from the fields given, so it may be left out"`
 

@@ -15,6 +15,9 @@ func (r *Route) check(c *checks) {
 	r.checkPaths(c)
 	r.checkConditions(c)
 	checkAccess(c, r.RequireAuth, r.AllowAnonymous)
+	if r.Auth != nil {
+		checkClaims(c, "auth.claims", r.Auth.Claims, r.AllowAnonymous)
+	}
 	noticeCap(c, "timeout", r.Timeout)
 }
 
@@ -30,13 +33,17 @@ func (c *checks) repeats(id *RouteID, key string) {
 func (d *decoder) lastStep() string { return d.key[strings.LastIndexByte(d.key, '/')+1:] }
 
 func (r *Route) checkWhere(c *checks) {
-	if c.exclusive(choice{"path", r.Path != ""}, choice{"pathRegex", r.PathRegex != ""}) == 0 {
+	if c.exclusive(choice{"path", r.Path != ""}, choice{"pathRegex", r.PathRegex != ""}) == 0 && !r.hides() {
 		c.fault("path", "is missing: which paths it takes, as /booking/{**rest}, or /{**rest} for all")
 	}
 	unique(c, "hosts", r.Hosts)
 	unique(c, "methods", r.Methods)
 	unique(c, "clients", r.Clients)
 }
+
+// hides says whether the route is there only to hide its id, for which it needs
+// neither a path nor a target.
+func (r *Route) hides() bool { return r.Enabled != nil && !*r.Enabled }
 
 // targets are the fields that say where requests go, of which a route has one.
 func (r *Route) targets() []choice {
@@ -53,6 +60,9 @@ func (r *Route) targets() []choice {
 func (r *Route) checkTarget(c *checks) {
 	targets := r.targets()
 	if c.exclusive(targets...) == 0 {
+		if r.hides() {
+			return
+		}
 		c.fault("", "route %q: no backends: give backends, or one of cluster, split, redirect, respond, static", c.d.lastStep())
 		return
 	}
@@ -136,6 +146,13 @@ func (m *Match) check(c *checks) {
 func checkAccess(c *checks, require, anonymous bool) {
 	if require && anonymous {
 		c.fault("allowAnonymous", "cannot stand beside requireAuth: a route either asks for a token or does not")
+	}
+}
+
+// checkClaims keeps claims from being listed where nobody asks for a token.
+func checkClaims(c *checks, field string, claims []Claim, anonymous bool) {
+	if anonymous && len(claims) > 0 {
+		c.fault(field, "cannot stand beside allowAnonymous: without a token there are no claims")
 	}
 }
 

@@ -18,6 +18,9 @@ func (s source) shorthand(data []byte) (*tree, Faults) {
 	if i := strings.IndexByte(r.text, '\n'); i >= 0 {
 		return nil, Faults{r.place(i).fault("shorthand is one line: write YAML or JSON instead")}
 	}
+	if strings.HasPrefix(r.text, "{") {
+		return nil, Faults{r.place(0).fault("is JSON, and was given as shorthand: name=value,name=value")}
+	}
 	if !strings.ContainsAny(r.text, ":=,") {
 		return &tree{kind: plain, text: r.text, at: r.place(0)}, nil
 	}
