@@ -73,6 +73,20 @@ func (m image) firstLeaf(name []byte) []byte {
 	return m.page(id)
 }
 
+// lastLeaf is the last page of a bucket's tree.
+func (m image) lastLeaf(name []byte) []byte {
+	m.t.Helper()
+	id, _ := m.bucket(name)
+	for native.Uint16(m.page(id)[8:]) == flagBranch {
+		elements, err := parseElements(id, m.page(id))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		id = elements[len(elements)-1].child
+	}
+	return m.page(id)
+}
+
 func (m image) freelist() []byte { return m.page(m.meta.freelist) }
 
 // Damage that bbolt would follow for ever, crash on, or take for good is found
@@ -98,7 +112,7 @@ func TestChosenDamage(t *testing.T) {
 		{"a child that is the freelist", func(m image) { _, page, _ := m.branch(); setChild(page, 0, m.meta.freelist) }, "of no tree"},
 		{"a branch to nothing", func(m image) { _, page, _ := m.branch(); native.PutUint16(page[10:], 0) }, "a branch to nothing"},
 		{"a branch that lost a leaf", func(m image) { _, page, e := m.branch(); native.PutUint16(page[10:], uint16(len(e)-1)) }, "neither in use nor free"},
-		{"a page that says it is another", func(m image) { _, page, _ := m.branch(); native.PutUint64(page, 3) }, "says that it is page 3"},
+		{"a page that says it is another", func(m image) { id, page, _ := m.branch(); native.PutUint64(page, id+1) }, "says that it is page"},
 		{"a page without end", func(m image) { native.PutUint32(m.firstLeaf(bucketEntries)[12:], 1<<31) }, "beyond the end"},
 		{"too many elements", func(m image) { native.PutUint16(m.firstLeaf(bucketEntries)[10:], 0xFFFF) }, "more elements than it can hold"},
 		{"a key beyond the page", func(m image) { native.PutUint32(m.firstLeaf(bucketEntries)[pageHeader+8:], 1<<30) }, "reaches beyond it"},
@@ -108,6 +122,15 @@ func TestChosenDamage(t *testing.T) {
 			elements, _ := parseElements(0, leaf)
 			copy(elements[1].key, "aaa")
 		}, "out of order"},
+		{"a key below its page", func(m image) {
+			_, _, e := m.branch()
+			elements, _ := parseElements(0, m.page(e[1].child))
+			elements[0].key[0] = '!'
+		}, "belongs to another page"},
+		{"a key above its page", func(m image) {
+			elements, _ := parseElements(0, m.firstLeaf(bucketEntries))
+			elements[len(elements)-1].key[0] = 'z'
+		}, "belongs to another page"},
 		{"a free page in use", func(m image) {
 			id, _, _ := m.branch()
 			native.PutUint64(m.freelist()[pageHeader:], id)
@@ -132,6 +155,7 @@ func TestChosenDamage(t *testing.T) {
 		}, "does not match its checksum"},
 		{"entries emptied", func(m image) { native.PutUint16(m.firstLeaf(bucketEntries)[10:], 0) }, "the entries are not those of revision 1.200"},
 		{"history emptied", func(m image) { native.PutUint16(m.firstLeaf(bucketHistory)[10:], 0) }, "the history"},
+		{"newest history emptied", func(m image) { native.PutUint16(m.lastLeaf(bucketHistory)[10:], 0) }, "the history ends at revision 1.1"},
 		{"local values emptied", func(m image) { native.PutUint16(m.firstLeaf(bucketLocal)[10:], 0) }, "the local values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
