@@ -74,3 +74,43 @@ func BenchmarkMerge1000Keys(b *testing.B) {
 		benchMerge(b, s, ops)
 	}
 }
+
+// A thousand commits in one batch, as a node gets them that was away.
+func BenchmarkMerge1000Commits(b *testing.B) {
+	s := benchStore(b, filepath.Join(b.TempDir(), "kv.db"), 1000)
+	for b.Loop() {
+		b.StopTimer()
+		view, commits := s.View(), make([]Commit, 1000)
+		for i := range commits {
+			var err error
+			commits[i], _, err = view.Resolve(Txn{Then: []Op{Put(Key(fmt.Sprintf("gateway/routes/r%d", i)), make([]byte, 200))}})
+			if err == nil {
+				view, err = view.Apply(commits[i])
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if err := s.Merge(commits...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A restart with 10,000 keys: check of all pages, checksums of all records.
+func BenchmarkOpen10000(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "kv.db")
+	if err := benchStore(b, path, 10_000).Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s, err := Open(Options{Path: path})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
