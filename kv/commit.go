@@ -3,6 +3,7 @@ package kv
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -44,7 +45,7 @@ type Commit struct {
 
 	By, Message string
 	At          time.Time
-	Effects     []Effect
+	Effects     []Effect // in the order of their keys, each key once
 }
 
 // Effect is the outcome for one key. A delete carries only Entry.Key.
@@ -59,6 +60,22 @@ func (c Commit) entry(effect Effect) Entry {
 	entry := effect.Entry
 	entry.ModRev, entry.By, entry.Message, entry.At = c.Rev, c.By, c.Message, c.At
 	return entry
+}
+
+// checkKeys refuses effects that Resolve would not have made. A key that comes
+// twice would be counted twice in the ledger, and the file refused when it is
+// opened next.
+func (c Commit) checkKeys() error {
+	for i, effect := range c.Effects {
+		key := effect.Entry.Key
+		if _, err := ParseKey(string(key)); err != nil {
+			return err
+		}
+		if i > 0 && c.Effects[i-1].Entry.Key >= key {
+			return &KeyError{Key: string(key), Problem: fmt.Sprintf("comes after %q: effects stand in the order of their keys, each key once", c.Effects[i-1].Entry.Key)}
+		}
+	}
+	return nil
 }
 
 // head is where a view stands after the commit.

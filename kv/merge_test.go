@@ -2,6 +2,7 @@ package kv
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -175,6 +176,43 @@ func TestStoresOfTwoClusters(t *testing.T) {
 	}
 	if err := two.Merge(commit); !errors.Is(err, ErrDiverged) {
 		t.Errorf("got %v; want ErrDiverged", err)
+	}
+}
+
+// A commit with the right hash and effects that no transaction resolves to is
+// refused before it is written: the ledger could not vouch for it, and the file
+// would not open again.
+func TestMergeRefusesStrangeEffects(t *testing.T) {
+	of := func(key Key) Effect { return Effect{Entry: Entry{Key: key, Version: 1}} }
+	gone := func(key Key) Effect { return Effect{Entry: Entry{Key: key}, Deleted: true} }
+	path := filepath.Join(t.TempDir(), "kv.db")
+	s := openStore(t, Options{Path: path})
+	put(t, s, "a", nil)
+	before := everythingIn(t, s)
+	for name, effects := range map[string][]Effect{
+		"a key written twice":       {of("a"), of("a")},
+		"a new key written twice":   {of("b"), of("b")},
+		"a key written and deleted": {of("a"), gone("a")},
+		"a key deleted twice":       {gone("a"), gone("a")},
+		"keys out of order":         {of("b"), of("a")},
+		"what is no key":            {of("a//b")},
+		"no key":                    {gone("")},
+	} {
+		commit := Commit{Rev: before.Head.Rev.Next(), Prev: before.Head.Hash, Effects: effects}
+		commit.Hash = commit.hash()
+		var refusal *KeyError
+		if err := s.Merge(commit); !errors.As(err, &refusal) {
+			t.Errorf("%s: %v; want a *KeyError", name, err)
+		}
+	}
+	if !everythingIn(t, s).equal(before) {
+		t.Error("a refused commit changed something")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !everythingIn(t, openStore(t, Options{Path: path})).equal(before) {
+		t.Error("the file has another state")
 	}
 }
 

@@ -55,16 +55,16 @@ func (v View) Under(prefix string) iter.Seq[Entry] {
 
 // Apply returns the view after c. It returns ErrGap if c is not the next
 // revision, ErrDiverged if c belongs to another history than v, and a *KeyError if
-// it holds what is no key.
+// its effects are not on keys in ascending order, each once.
 func (v View) Apply(c Commit) (View, error) {
 	if err := v.follows(c); err != nil {
 		return View{}, err
 	}
+	if err := c.checkKeys(); err != nil {
+		return View{}, fmt.Errorf("revision %s: %w", c.Rev, err)
+	}
 	keys := v.begin()
 	for _, effect := range c.Effects {
-		if _, err := ParseKey(string(effect.Entry.Key)); err != nil {
-			return View{}, fmt.Errorf("revision %s: %w", c.Rev, err)
-		}
 		key := []byte(effect.Entry.Key)
 		if effect.Deleted {
 			keys.Delete(key)
