@@ -13,6 +13,10 @@ import (
 func (t *Table) dispatch(x *exchange.Exchange) {
 	metrics := t.stray
 	defer func() { x.OnFinish(metrics) }()
+	if x.Request.Method == "CONNECT" {
+		x.Fail(exchange.Problem{Status: 501, Code: "method_not_supported", Detail: "The gateway opens no tunnels."})
+		return
+	}
 	path, query, err := splitTarget(x.Request.Target)
 	if err != nil {
 		x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})

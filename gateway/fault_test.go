@@ -48,6 +48,7 @@ func TestBadResponse(t *testing.T) {
 		"nothing":  "",
 		"half":     "HTTP/1.1 200 OK\r\nContent-",
 		"switched": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\nbytes",
+		"odd":      "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n",
 		"badchunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
 	} {
 		f.put("gateway/routes/"+name, route("/"+name, tcp(t, func(conn net.Conn) {
@@ -305,5 +306,38 @@ func await(t *testing.T, event <-chan struct{}) {
 	case <-event:
 	case <-time.After(patience):
 		t.Fatal("it did not happen")
+	}
+}
+
+// A client that stops sending its body is answered in time, and its connection
+// ends: what it sends later is no request.
+func TestStalledUpload(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/config/timeouts", `{"idleTimeout":"100ms"}`)
+	f.put("gateway/routes/r", route("/r", backend(t, "b")))
+	f.put("gateway/routes/early", route("/early", tcp(t, func(conn net.Conn) {
+		defer conn.Close()
+		bufio.NewReader(conn).ReadString('\n')
+		io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+		io.Copy(io.Discard, conn)
+	})))
+	for path, status := range map[string]int{"/r": 504, "/nowhere": 404, "/early": 413} {
+		conn, err := net.Dial("tcp", f.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience))
+		io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nabc")
+		reader := bufio.NewReader(conn)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil || response.StatusCode != status || !response.Close {
+			t.Fatalf("%s: %v, %v; want %d and close", path, response, err, status)
+		}
+		io.Copy(io.Discard, response.Body)
+		io.WriteString(conn, "GET /alive HTTP/1.1\r\nHost: x\r\n\r\n")
+		if rest, _ := io.ReadAll(reader); len(rest) > 0 {
+			t.Errorf("%s: the rest of a body was answered: %s", path, rest)
+		}
 	}
 }

@@ -58,6 +58,9 @@ type Request struct {
 	Body io.Reader
 	// ContentLength is -1 when a body's length is unknown.
 	ContentLength int64
+	// Abandon ends a read of Body that waits for the client; the exchange can
+	// still be answered, and its connection ends then. Nil where nothing waits.
+	Abandon func()
 	// Trailers hold the announced names at first, and their values once Body
 	// has reached its end.
 	Trailers Fields

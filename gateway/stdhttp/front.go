@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"grapevine/gateway/exchange"
@@ -29,11 +30,15 @@ func (f Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Reset(r.Context())
 	x.Started = time.Now()
 	fillRequest(x, r)
+	x.Request.Abandon = func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // as in stopBody
+	}
 	interim := &interimWriter{w: w}
 	x.Interim = interim.relay
 	f.Handler.Serve(x)
 	interim.close()
 	sent, err := writeResponse(w, r, x)
+	stopBody(w, x)
 	x.Finish(err)
 	if err != nil && sent {
 		panic(http.ErrAbortHandler)
@@ -96,18 +101,51 @@ func originForm(target []byte) []byte {
 	return rest[end:]
 }
 
-// requestBody hands the trailers over when the body has reached its end.
+// requestBody hands the trailers over when the body has reached its end. An
+// upstream may go on reading when the response has begun, and even when it has
+// ended: stop makes sure that nobody reads once the handler has returned.
 type requestBody struct {
-	r  *http.Request
-	to *exchange.Fields
+	r     *http.Request
+	to    *exchange.Fields
+	ended atomic.Bool // the client's bytes have all been read
+
+	// mu is held while somebody reads; it guards stopped.
+	mu      sync.Mutex
+	stopped bool
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.r.Body.Read(p)
 	if err == io.EOF {
 		*b.to = appendHeader((*b.to)[:0], b.r.Trailer)
+		b.ended.Store(true)
 	}
 	return n, err
+}
+
+// unread tells whether the client may still be sending its body.
+func unread(x *exchange.Exchange) bool {
+	b, ok := x.Request.Body.(*requestBody)
+	return ok && !b.ended.Load()
+}
+
+// stopBody ends a read of the body that is under way, and those to come. What the
+// client still sends belongs to no request, so its connection must end as well
+// (writeResponse has said so).
+func stopBody(w http.ResponseWriter, x *exchange.Exchange) {
+	if !unread(x) {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // a writer without deadlines has no connection to read from
+	b := x.Request.Body.(*requestBody)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
 }
 
 // interimWriter relays 1xx responses. They come from the transport's own
@@ -127,6 +165,7 @@ func (i *interimWriter) relay(status int, fields exchange.Fields) {
 	}
 	header := i.w.Header()
 	copyFields(header, fields)
+	header.Del("Connection") // it is about this hop's connection, not the client's
 	i.w.WriteHeader(status)
 	clear(header)
 }
@@ -154,6 +193,9 @@ func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange)
 	}
 	if resp.ContentLength >= 0 && lengthAllowed(resp.Status) {
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
+	}
+	if r.ProtoMajor == 1 && unread(x) {
+		header.Set("Connection", "close") // else the rest of the body would be read as a request
 	}
 	for _, trailer := range resp.Trailers {
 		header.Add("Trailer", string(trailer.Name))

@@ -72,8 +72,8 @@ func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
 func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
 	a := newAttempt(x, options)
 	response, err := u.transport.RoundTrip(a.request(u))
-	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
-		err = errors.Join(errUnasked, response.Body.Close())
+	if err == nil && response.StatusCode < 200 {
+		err = errors.Join(errNotFinal, response.Body.Close())
 	}
 	if err != nil {
 		return a.fail(u.host, err)
@@ -82,9 +82,9 @@ func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
 	return nil
 }
 
-// errUnasked is a 101 to a request that asked for no upgrade: what follows it is
-// no HTTP, and must reach no client.
-var errUnasked = errors.New("switched protocols without being asked")
+// errNotFinal is a 101 to a request that asked for no upgrade, what follows being
+// no HTTP, or a status that is none.
+var errNotFinal = errors.New("sent no final status")
 
 // attempt is one request to one destination.
 type attempt struct {
@@ -98,6 +98,7 @@ type attempt struct {
 	timer *time.Timer
 
 	connected atomic.Bool
+	reading   atomic.Bool // a read of the client's body is under way
 	// bodyErr is the error, other than io.EOF, that the client's body gave.
 	bodyErr atomic.Pointer[error]
 }
@@ -105,8 +106,17 @@ type attempt struct {
 func newAttempt(x *exchange.Exchange, options Options) *attempt {
 	a := &attempt{x: x, options: options}
 	a.ctx, a.cancel = context.WithCancelCause(x.Context())
-	a.timer = time.AfterFunc(options.Connect, func() { a.cancel(exchange.ErrTimeout) })
+	a.timer = time.AfterFunc(options.Connect, a.expire)
 	return a
+}
+
+// expire ends the attempt. The transport waits for a read of the client's body
+// to return, so a client that has stopped sending must not hold it.
+func (a *attempt) expire() {
+	a.cancel(exchange.ErrTimeout)
+	if a.reading.Load() && a.x.Request.Abandon != nil {
+		a.x.Request.Abandon()
+	}
 }
 
 // request describes the exchange for the transport. The target goes through
@@ -168,16 +178,17 @@ func (a *attempt) trace() *httptrace.ClientTrace {
 func (a *attempt) fail(destination string, err error) error {
 	a.timer.Stop()
 	phase := exchange.PhaseExchange
+	timedOut := errors.Is(context.Cause(a.ctx), exchange.ErrTimeout)
+	if timedOut {
+		err = exchange.ErrTimeout
+	}
 	switch clientErr := a.bodyErr.Load(); {
-	case a.x.Context().Err() != nil:
+	case timedOut && a.connected.Load(): // first: abandoning the body ends the client's context too
+		phase = exchange.PhaseTimeout
+	case !timedOut && a.x.Context().Err() != nil:
 		phase = exchange.PhaseClientGone
 	case !a.connected.Load():
 		phase = exchange.PhaseConnect
-		if errors.Is(context.Cause(a.ctx), exchange.ErrTimeout) {
-			err = exchange.ErrTimeout
-		}
-	case errors.Is(context.Cause(a.ctx), exchange.ErrTimeout):
-		phase, err = exchange.PhaseTimeout, exchange.ErrTimeout
 	case clientErr != nil:
 		phase, err = exchange.PhaseRequestBody, *clientErr
 	}
@@ -207,7 +218,9 @@ type attemptBody struct {
 }
 
 func (b *attemptBody) Read(p []byte) (int, error) {
+	b.a.reading.Store(true)
 	n, err := b.a.x.Request.Body.Read(p)
+	b.a.reading.Store(false)
 	switch err {
 	case nil:
 		b.a.timer.Reset(b.a.options.Idle)
