@@ -16,6 +16,7 @@ func compile(previous *Table, p *plan, m *metrics, chain chainOptions) *Table {
 		hash:     p.hash(),
 		builtAt:  time.Now(),
 		clusters: map[string]*cluster{},
+		planned:  map[*plannedCluster]*cluster{},
 		pools:    map[spec.Address]*pool{},
 		trust:    p.settings.trust(),
 		probes:   probePaths(&p.settings.ready),
@@ -45,11 +46,15 @@ func (t *Table) newRoute(previous *Table, planned *plannedRoute, m *metrics) *ro
 }
 
 func (t *Table) newCluster(previous *Table, planned *plannedCluster, m *metrics) *cluster {
-	if c := t.clusters[planned.id]; c != nil {
+	// By identity: a route's own backends make a cluster with the id that a named
+	// one may have as well. The two share counters and nothing else.
+	if c := t.planned[planned]; c != nil {
 		return c
 	}
 	c := &cluster{id: planned.id}
-	if previous != nil && previous.clusters[planned.id] != nil {
+	if same := t.clusters[planned.id]; same != nil {
+		c.state = same.state
+	} else if previous != nil && previous.clusters[planned.id] != nil {
 		c.state = previous.clusters[planned.id].state
 	} else {
 		c.state = m.cluster(planned.id)
@@ -57,7 +62,7 @@ func (t *Table) newCluster(previous *Table, planned *plannedCluster, m *metrics)
 	for _, d := range planned.destinations {
 		c.destinations = append(c.destinations, &destination{string(d.address), t.newPool(previous, d.address)})
 	}
-	t.clusters[planned.id] = c
+	t.planned[planned], t.clusters[planned.id] = c, c
 	return c
 }
 

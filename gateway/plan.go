@@ -118,6 +118,8 @@ func (p *planner) readSections() {
 		}
 		if use := p.judge(key, nil); use != nil {
 			p.settings.set(use.Value)
+		} else if idOf(key) == "headers" {
+			p.settings.headers = spec.Headers{} // trust nobody, whatever the file says
 		}
 	}
 }
@@ -138,7 +140,11 @@ func (p *planner) judge(key kv.Key, check func(*decoded) spec.Faults) *decoded {
 	p.quarantined[key] = true
 	p.faults = append(p.faults, faults...)
 	last := p.before(key)
-	if last == nil || guardsIdentity(faults) || check != nil && len(check(last)) > 0 {
+	guard := faults
+	if check != nil && current.Value != nil { // what else can be read of a value that does not decode
+		guard = append(slices.Clone(faults), check(current)...)
+	}
+	if last == nil || guardsIdentity(guard) || check != nil && len(check(last)) > 0 {
 		return nil
 	}
 	p.good[key] = last

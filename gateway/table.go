@@ -23,6 +23,7 @@ type Table struct {
 	matcher  *routing.Linear
 	routes   []*route // in the order of plan.routes
 	clusters map[string]*cluster
+	planned  map[*plannedCluster]*cluster
 	pools    map[spec.Address]*pool
 	trust    trust
 	probes   map[string]probe

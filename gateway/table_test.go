@@ -181,6 +181,9 @@ func TestQuarantineFailsClosed(t *testing.T) {
 	f.get("/r").problem(t, 503, "route_quarantined")
 	f.put("gateway/routes/only", `{"path":"/only","backends":["http://127.0.0.1:1"],"fromTheFuture":1}`)
 	f.get("/only").problem(t, 503, "route_quarantined")
+	f.put("gateway/routes/q", route("/q", backend(t, "open")))
+	f.put("gateway/routes/q", `{"path":"/q","backends":["http://127.0.0.1:1"],"requireAuth":true,"fromTheFuture":1}`)
+	f.get("/q").problem(t, 503, "route_quarantined")
 	f.put("gateway/clusters/c", `{"destinations":{"a":"nonsense"}}`)
 	f.put("gateway/routes/c", `{"path":"/c","cluster":"c"}`)
 	f.get("/c").problem(t, 503, "route_quarantined")
@@ -391,5 +394,19 @@ func TestCoalescing(t *testing.T) {
 	}
 	if swaps := f.series(t, "grapevine_table_swaps_total{}") - before; swaps < 1 || swaps > 100 {
 		t.Errorf("%v swaps for 200 changes", swaps)
+	}
+}
+
+// A route's own backends stay its own when another route names a cluster with
+// the same id.
+func TestClustersOfOneID(t *testing.T) {
+	f := start(t, "clusters: {r: {destinations: {a: '"+backend(t, "named")+"'}}}")
+	f.put("gateway/routes/q", `{"path":"/q","cluster":"r"}`)
+	f.put("gateway/routes/r", route("/r", backend(t, "own")))
+	f.put("gateway/routes/z", `{"path":"/z","cluster":"r"}`)
+	for path, want := range map[string]string{"/q": "named", "/r": "own", "/z": "named"} {
+		if got := f.get(path).seen(t).Backend; got != want {
+			t.Errorf("%s went to %s; want %s", path, got, want)
+		}
 	}
 }

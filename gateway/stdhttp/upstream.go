@@ -9,6 +9,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -132,6 +133,7 @@ func (a *attempt) request(u *Upstream) *http.Request {
 		ProtoMajor:    1, ProtoMinor: 1,
 	}
 	copyFields(out.Header, req.Fields)
+	hideIdempotency(out.Header)
 	if !req.Fields.Has("User-Agent") {
 		out.Header["User-Agent"] = nil // net/http must not add its own
 	}
@@ -139,6 +141,17 @@ func (a *attempt) request(u *Upstream) *http.Request {
 		out.Body = &attemptBody{a: a, trailers: a.announceTrailers(out)}
 	}
 	return out.WithContext(httptrace.WithClientTrace(a.ctx, a.trace()))
+}
+
+// hideIdempotency spells two fields in a way that the transport does not look
+// for: it would take them as leave to send a POST a second time.
+func hideIdempotency(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, there := h[name]; there {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // announceTrailers names the request's trailers to the transport, which reads
