@@ -36,12 +36,12 @@ func (c *checks) given(field string) bool {
 // unknown name, so that what follows from it need not be said as well.
 func (c *checks) failed(field string) bool {
 	path := join(c.path, field)
-	for _, f := range c.d.faults {
-		if _, below := after(f.Field, path); below && f.Key == c.d.key {
+	for _, f := range c.d.faults[c.d.begun.faults:] {
+		if _, below := after(f.Field, path); below {
 			return true
 		}
 	}
-	return slices.Contains(c.d.meant, path)
+	return slices.Contains(c.d.meant[c.d.begun.meant:], path)
 }
 
 // exclusive makes sure that at most one of several fields is given, and says

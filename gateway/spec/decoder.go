@@ -16,7 +16,13 @@ type decoder struct {
 	faults  []found
 	notices []found
 	meant   []string // paths that an unknown name was probably meant for
+	begun   moment   // when the struct began that is being decoded
 }
+
+// moment is how much was found up to then. What is said about a struct is
+// found after it began, and to look only there keeps the time of a long list of
+// structs with faults from growing with its square.
+type moment struct{ faults, meant int }
 
 // found is a fault and where it stands, by which faults are put in order.
 type found struct {
@@ -95,6 +101,9 @@ func (d *decoder) structure(n *tree, v reflect.Value, path string) {
 		d.fault(n, path, "expected fields, not %s%s", n.kind, fieldsHint(n.kind))
 		return
 	}
+	outer := d.begun
+	d.begun = moment{len(d.faults), len(d.meant)}
+	defer func() { d.begun = outer }()
 	d.fields(n, v, path, p)
 	if c, ok := v.Addr().Interface().(checked); ok {
 		c.check(&checks{d, n, path})
@@ -134,7 +143,7 @@ func (d *decoder) fields(n *tree, v reflect.Value, path string, p *plan) {
 func (d *decoder) missing(n *tree, path string, p *plan, seen map[*field]entry) {
 	for _, f := range p.fields {
 		given := seen[f].value != nil && seen[f].value.kind != null
-		if f.required && !given && !slices.Contains(d.meant, join(path, f.name)) {
+		if f.required && !given && !slices.Contains(d.meant[d.begun.meant:], join(path, f.name)) {
 			d.fault(&tree{at: n.at}, join(path, f.name), "is missing: %s", f.doc)
 		}
 	}

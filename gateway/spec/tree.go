@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -105,8 +106,8 @@ var credentials = regexp.MustCompile(`://[^/@\s]*@`)
 // find follows a path such as resilience.timeout or backends[1] as far as the
 // input goes, whatever the spelling of the names in it.
 func (t *tree) find(path string) *tree {
-	for i, item := range flatten(t.items) {
-		if rest, ok := after(path, fmt.Sprintf("[%d]", i)); ok {
+	if i, rest, ok := index(path); ok {
+		if item := t.item(i); item != nil {
 			return item.find(rest)
 		}
 	}
@@ -118,6 +119,28 @@ func (t *tree) find(path string) *tree {
 		}
 	}
 	return t
+}
+
+// index is the number that a path such as [1].name begins with, and what
+// follows.
+func index(path string) (i int, rest string, ok bool) {
+	digits, opened := strings.CutPrefix(path, "[")
+	digits, rest, closed := strings.Cut(digits, "]")
+	i, err := strconv.Atoi(digits)
+	return i, strings.TrimPrefix(rest, "."), opened && closed && err == nil
+}
+
+// item is one item of a list or a series, nil if there is none. It is found
+// directly: a list may be as long as the input and have a fault in every item.
+func (t *tree) item(i int) *tree {
+	items := t.items
+	if t.kind == series {
+		items = flatten(items)
+	}
+	if i < 0 || i >= len(items) {
+		return nil
+	}
+	return items[i]
 }
 
 // names are the beginnings of a path that an entry may stand for: its own
