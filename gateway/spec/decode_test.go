@@ -195,6 +195,7 @@ func TestDecodeBoundsItsInput(t *testing.T) {
 		{"deep YAML list", "gateway/routes/x", "a:\n" + strings.Repeat("- ", 100_000), "nested deeper than 32 levels"},
 		{"deep YAML blocks", "gateway/routes/x", deepBlocks(60), "nested deeper than 32 levels"},
 		{"wide YAML", "gateway/routes/x", strings.Repeat("a: 1\n", 20_000), "more than 10000 fields: write JSON instead"},
+		{"long shorthand", "gateway/routes/x", "path=/" + strings.Repeat("a", 16<<10), "shorthand of 16390 bytes is longer than 16384: write JSON instead"},
 		{"deep shorthand", "gateway/routes/x", strings.Repeat("a.", 100) + "a=1", "nested deeper than 32 levels"},
 		{"long name", "gateway/routes/x", strings.Repeat("a", 1000) + "=1,path=/,cluster=c", `unknown field "` + strings.Repeat("a", 64) + `…"`},
 	} {
@@ -258,6 +259,19 @@ func BenchmarkParseFiles(b *testing.B) {
 	for b.Loop() {
 		if _, err := spec.ParseFiles(spec.Input{Name: "gateway.yaml", Data: []byte(file.String())}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A list that fills the largest value and has a fault in every item must not
+// take a time that grows with its square: that would be minutes.
+func BenchmarkDecodeAsManyFaultsAsFit(b *testing.B) {
+	const item = `"a",`
+	hosts := strings.Repeat(item, (spec.MaxValue-100)/len(item))
+	value := []byte(`{"path":"/x","cluster":"c","hosts":[` + strings.TrimSuffix(hosts, ",") + `]}`)
+	for b.Loop() {
+		if _, err := spec.Decode("gateway/routes/x", value, spec.FormJSON); err == nil {
+			b.Fatal("taken")
 		}
 	}
 }

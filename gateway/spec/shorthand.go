@@ -5,6 +5,10 @@ import (
 	"unicode/utf8"
 )
 
+// maxShorthand bounds what people write on one line, in bytes, because the
+// reader's time grows with its square.
+const maxShorthand = 16 << 10
+
 // shorthand reads one line of fields:
 //
 //	path=/booking/{**catch-all},backends=http://a:80,resilience.timeout:5s,methods=[GET,POST]
@@ -15,11 +19,8 @@ import (
 // protects the next character. A line without : and = is one plain value.
 func (s source) shorthand(data []byte) (*tree, Faults) {
 	r := shorthandReader{source: s, text: strings.TrimSpace(string(data))}
-	if i := strings.IndexByte(r.text, '\n'); i >= 0 {
-		return nil, Faults{r.place(i).fault("shorthand is one line: write YAML or JSON instead")}
-	}
-	if strings.HasPrefix(r.text, "{") {
-		return nil, Faults{r.place(0).fault("is JSON, and was given as shorthand: name=value,name=value")}
+	if faults := r.refuse(); faults != nil {
+		return nil, faults
 	}
 	if !strings.ContainsAny(r.text, ":=,") {
 		return &tree{kind: plain, text: r.text, at: r.place(0)}, nil
@@ -44,6 +45,21 @@ func (r *shorthandReader) place(pos int) place {
 
 func (r *shorthandReader) fault(pos int, problem string, args ...any) {
 	r.faults = append(r.faults, r.place(pos).fault(problem, args...))
+}
+
+// refuse looks for what is not shorthand at all.
+func (r *shorthandReader) refuse() Faults {
+	i := strings.IndexByte(r.text, '\n')
+	switch {
+	case i >= 0:
+		return Faults{r.place(i).fault("shorthand is one line: write YAML or JSON instead")}
+	case strings.HasPrefix(r.text, "{"):
+		return Faults{r.place(0).fault("is JSON, and was given as shorthand: name=value,name=value")}
+	case len(r.text) > maxShorthand:
+		return Faults{r.place(0).fault("shorthand of %d bytes is longer than %d: write JSON instead", len(r.text), maxShorthand)}
+	default:
+		return nil
+	}
 }
 
 // rest is what was not read yet.
