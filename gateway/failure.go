@@ -23,6 +23,8 @@ func failAttempt(x *exchange.Exchange, err error) {
 	switch phase := phaseOf(err); {
 	case phase == exchange.PhaseClientGone:
 		x.Response.Status, x.Reason = 0, "client_gone"
+	case phase == exchange.PhaseRequestBody && errors.Is(err, exchange.ErrTimeout):
+		x.Fail(exchange.Problem{Status: 408, Code: "request_timeout", Detail: "The request's body did not come in time."})
 	case phase == exchange.PhaseRequestBody:
 		x.Fail(exchange.Problem{Status: 400, Code: "bad_request_body", Detail: "The request's body broke off or is malformed."})
 	case phase == exchange.PhaseTimeout:

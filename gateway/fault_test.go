@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -48,6 +49,7 @@ func TestBadResponse(t *testing.T) {
 		"nothing":  "",
 		"half":     "HTTP/1.1 200 OK\r\nContent-",
 		"switched": "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: foo\r\n\r\nbytes",
+		"large":    "HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",
 		"odd":      "HTTP/1.1 099 Odd\r\nContent-Length: 0\r\n\r\n",
 		"badchunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
 	} {
@@ -115,6 +117,22 @@ func TestBrokenResponse(t *testing.T) {
 			conn.(*net.TCPConn).SetLinger(0) // a reset, not an end
 			conn.Close()
 		})))
+		for _, version := range []string{"HTTP/1.0", "HTTP/1.1"} {
+			conn, err := net.Dial("tcp", f.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.SetDeadline(time.Now().Add(patience))
+			io.WriteString(conn, "GET /"+name+" "+version+"\r\nHost: x\r\n\r\n")
+			answer, err := io.ReadAll(conn)
+			conn.Close()
+			if version == "HTTP/1.0" && name == "chunked" && err == nil {
+				t.Errorf("an HTTP/1.0 client took for whole: %q", answer)
+			}
+			if strings.HasSuffix(string(answer), "0\r\n\r\n") || strings.Contains(string(answer), "urn:grapevine:bad") {
+				t.Errorf("%s %s: the broken response was ended or added to: %q", name, version, answer)
+			}
+		}
 		response, err := http.Get("http://" + f.address + "/" + name)
 		if err != nil {
 			continue // cut before the head was sent: broken, and visibly so
@@ -253,7 +271,7 @@ func TestBodiless(t *testing.T) {
 		}
 	})))
 	for _, target := range []string{"/204", "/304"} {
-		if got := f.get(target); fmt.Sprint("/", got.StatusCode) != "/"+strings.TrimPrefix(target, "/") && got.body != "" {
+		if got := f.get(target); fmt.Sprint("/", got.StatusCode) != target || got.body != "" || got.Header.Get("Content-Length") != "" {
 			t.Errorf("%s: %d %q", target, got.StatusCode, got.body)
 		}
 	}
@@ -321,7 +339,7 @@ func TestStalledUpload(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
 		io.Copy(io.Discard, conn)
 	})))
-	for path, status := range map[string]int{"/r": 504, "/nowhere": 404, "/early": 413} {
+	for path, status := range map[string]int{"/r": 408, "/nowhere": 404, "/early": 413} {
 		conn, err := net.Dial("tcp", f.address)
 		if err != nil {
 			t.Fatal(err)
@@ -339,5 +357,104 @@ func TestStalledUpload(t *testing.T) {
 		if rest, _ := io.ReadAll(reader); len(rest) > 0 {
 			t.Errorf("%s: the rest of a body was answered: %s", path, rest)
 		}
+	}
+}
+
+// Trailers carry nothing that frames, routes or vouches for a message.
+func TestTrailersAreFiltered(t *testing.T) {
+	f := start(t, "")
+	got := make(chan http.Header, 1)
+	f.put("gateway/routes/r", route("/r", serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum, Set-Cookie, X-Correlation-Id")
+		io.Copy(io.Discard, r.Body)
+		got <- r.Trailer
+		io.WriteString(w, "body")
+		for _, name := range []string{"X-Sum", "Set-Cookie", "X-Correlation-Id"} {
+			w.Header().Set(name, "1")
+		}
+	})))
+	answer := f.raw("POST /r HTTP/1.1\nHost: x\nConnection: close\nTransfer-Encoding: chunked\nTrailer: X-Sum, Authorization, X-Forwarded-For, X_Real_Ip\n\n" +
+		"3\nabc\n0\nX-Sum: 42\nAuthorization: a\nX-Forwarded-For: 6.6.6.6\nX_Real_Ip: 6.6.6.6\nX-Late: 1\n\n")
+	if sent := <-got; len(sent) != 1 || sent.Get("X-Sum") != "42" {
+		t.Errorf("the backend got trailers %v", sent)
+	}
+	if len(answer.Trailer) != 1 || !slices.Equal(answer.Trailer["X-Sum"], []string{"1"}) {
+		t.Errorf("the client got trailers %v", answer.Trailer)
+	}
+}
+
+// A 1xx has no hop-by-hop fields, and is not for HTTP/1.0.
+func TestInterimIsFiltered(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/r", tcp(t, func(conn net.Conn) {
+		defer conn.Close()
+		http.ReadRequest(bufio.NewReader(conn))
+		io.WriteString(conn, "HTTP/1.1 103 Early Hints\r\nConnection: X-Secret\r\nX-Secret: 1\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	})))
+	early := f.raw("GET /r HTTP/1.1\nHost: x\nConnection: close\n\n")
+	if early.StatusCode != 103 || early.Header.Get("Link") == "" || early.Header.Get("X-Secret") != "" || early.Header.Get("Connection") != "" {
+		t.Errorf("1xx %d %v", early.StatusCode, early.Header)
+	}
+	if old := f.raw("GET /r HTTP/1.0\nHost: x\n\n"); old.StatusCode != 200 {
+		t.Errorf("an HTTP/1.0 client got %d", old.StatusCode)
+	}
+}
+
+// Once the head has come the timeout has nothing left to bound, also when the
+// upload ends later.
+func TestTimeoutEndsWithTheHead(t *testing.T) {
+	f := start(t, "")
+	release := make(chan struct{})
+	f.put("gateway/routes/r", `{"path":"/r","timeout":"30ms","backends":["`+serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		io.Copy(io.Discard, r.Body)
+		<-release
+		io.WriteString(w, "late")
+	})+`"]}`)
+	reader, writer := io.Pipe()
+	request, _ := http.NewRequest("POST", "http://"+f.address+"/r", reader)
+	go io.WriteString(writer, "abc")
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	writer.Close()
+	time.AfterFunc(120*time.Millisecond, func() { close(release) }) // four times the timeout
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "late" {
+		t.Errorf("got %q, %v", body, err)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A POST is executed once, whatever the client says of its idempotency: on a
+// connection that died while idle the transport would send it again.
+func TestIdempotencyKeyIsNoLeaveToRepeat(t *testing.T) {
+	f := start(t, "")
+	var executed atomic.Int32
+	f.put("gateway/routes/r", route("/r", tcp(t, func(conn net.Conn) {
+		defer conn.Close()
+		reader := bufio.NewReader(conn)
+		for i := 0; ; i++ {
+			request, err := http.ReadRequest(reader)
+			if err != nil {
+				return
+			}
+			if request.Method == "POST" {
+				executed.Add(1)
+				if request.Header.Get("Idempotency-Key") == "" {
+					t.Error("the key did not arrive")
+				}
+				return // executed, and no answer
+			}
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})))
+	f.get("/r") // so that the POST meets a connection that was used before
+	f.ask("POST", "/r", "Idempotency-Key: 1", "Content-Length: 0").problem(t, 502, "bad_response")
+	if n := executed.Load(); n != 1 {
+		t.Errorf("the POST was executed %d times", n)
 	}
 }

@@ -25,6 +25,12 @@ func removeHopByHop(next exchange.Handler) exchange.Handler {
 		if trailers {
 			x.Request.Fields.Add("TE", []byte("trailers"))
 		}
+		if relay := x.Interim; relay != nil {
+			x.Interim = func(status int, fields exchange.Fields) {
+				dropHopByHop(&fields)
+				relay(status, fields)
+			}
+		}
 		next.Serve(x)
 		dropHopByHop(&x.Response.Fields)
 	})

@@ -21,20 +21,20 @@ type Problem struct {
 	Fields Fields
 }
 
-// Fail answers with p and remembers its code as the reason. What the response
-// held before is dropped.
+// Fail answers with p, as Respond does, and remembers its code as the reason.
 func (x *Exchange) Fail(p Problem) {
-	if x.Response.Body != nil {
-		x.Response.Body.Close()
-	}
 	x.Reason = p.Code
 	x.Respond(p.Status, problemType, p.document(x.CorrelationID))
 	x.Response.Fields = append(x.Response.Fields, p.Fields...)
 }
 
-// Respond answers with a body held in memory.
+// Respond answers with a body held in memory. What the response held before is
+// dropped.
 func (x *Exchange) Respond(status int, contentType string, body []byte) {
 	r := &x.Response
+	if r.Body != nil {
+		r.Body.Close()
+	}
 	r.Status, r.Fields, r.Trailers = status, r.Fields[:0], nil
 	r.Fields.Add("Content-Type", []byte(contentType))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

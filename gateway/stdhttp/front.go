@@ -2,9 +2,12 @@ package stdhttp
 
 import (
 	"bytes"
+	"cmp"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,20 +36,59 @@ func (f Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Request.Abandon = func() {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // as in stopBody
 	}
+	defer x.Finish(http.ErrAbortHandler) // only what panics gets here unfinished
 	interim := &interimWriter{w: w}
-	x.Interim = interim.relay
+	if relaysInterim(r) {
+		x.Interim = interim.relay
+	}
 	f.Handler.Serve(x)
 	interim.close()
-	sent, err := writeResponse(w, r, x)
+	err := writeResponse(w, r, x)
 	stopBody(w, x)
 	x.Finish(err)
-	if err != nil && sent {
-		panic(http.ErrAbortHandler)
+	if err != nil {
+		abort(w, r)
 	}
 }
 
-// fillRequest describes r. The Host, Content-Length and Transfer-Encoding
-// fields are not in r.Header: net/http has taken them out.
+// relaysInterim: HTTP/1.0 has no 1xx (RFC 9110 §15.2), and to a client that waits
+// for 100 the server writes its own, from another goroutine.
+func relaysInterim(r *http.Request) bool {
+	return r.ProtoAtLeast(1, 1) && r.Header.Get("Expect") == ""
+}
+
+// abort ends the client's connection so that the response can't look whole. In
+// HTTP/1.0 the end of the connection may be the end of the body, so it has to be
+// reset there.
+func abort(w http.ResponseWriter, r *http.Request) {
+	if !r.ProtoAtLeast(1, 1) {
+		reset(w)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	var plain any = conn
+	for {
+		if lingerer, ok := plain.(interface{ SetLinger(int) error }); ok {
+			_ = lingerer.SetLinger(0)
+			return
+		}
+		wrapped, ok := plain.(interface{ NetConn() net.Conn })
+		if !ok {
+			return
+		}
+		plain = wrapped.NetConn()
+	}
+}
+
+// fillRequest describes r. net/http has taken Host and Transfer-Encoding out of
+// r.Header.
 func fillRequest(x *exchange.Exchange, r *http.Request) {
 	req := &x.Request
 	req.Method = r.Method
@@ -58,9 +100,8 @@ func fillRequest(x *exchange.Exchange, r *http.Request) {
 		req.Scheme = "https"
 	}
 	req.Fields = appendHeader(req.Fields, r.Header)
-	for name := range r.Trailer {
-		req.Trailers = append(req.Trailers, exchange.Field{Name: []byte(name)})
-	}
+	req.Fields.Del("Content-Length") // ContentLength has it
+	req.Trailers = appendNames(req.Trailers, r.Trailer)
 	if r.Body != nil && r.Body != http.NoBody {
 		req.Body = &requestBody{r: r, to: &req.Trailers}
 		req.ContentLength = r.ContentLength
@@ -122,7 +163,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Body.Read(p)
 	if err == io.EOF {
-		*b.to = appendHeader((*b.to)[:0], b.r.Trailer)
+		*b.to = appendTrailers((*b.to)[:0], b.r.Trailer)
 		b.ended.Store(true)
 	}
 	return n, err
@@ -165,7 +206,6 @@ func (i *interimWriter) relay(status int, fields exchange.Fields) {
 	}
 	header := i.w.Header()
 	copyFields(header, fields)
-	header.Del("Connection") // it is about this hop's connection, not the client's
 	i.w.WriteHeader(status)
 	clear(header)
 }
@@ -176,15 +216,12 @@ func (i *interimWriter) close() {
 	i.closed = true
 }
 
-// writeResponse writes head, body and trailers. sent tells whether the client
-// may have seen the head. A client that left gets nothing.
-func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) (sent bool, err error) {
+// writeResponse writes head, body and trailers. After an error the client must
+// not take what it has for a whole response. A client that left gets nothing.
+func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) error {
 	resp := &x.Response
 	if resp.Status == 0 {
-		if err := r.Context().Err(); err != nil {
-			return true, err
-		}
-		return true, io.ErrUnexpectedEOF
+		return cmp.Or(r.Context().Err(), io.ErrUnexpectedEOF)
 	}
 	header := w.Header()
 	copyFields(header, resp.Fields)
@@ -197,17 +234,41 @@ func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange)
 	if r.ProtoMajor == 1 && unread(x) {
 		header.Set("Connection", "close") // else the rest of the body would be read as a request
 	}
-	for _, trailer := range resp.Trailers {
-		header.Add("Trailer", string(trailer.Name))
-	}
+	announced := announce(header, resp.Trailers)
 	w.WriteHeader(resp.Status)
 	if err := copyBody(w, r, resp); err != nil {
-		return true, err
+		return err
 	}
-	for _, trailer := range resp.Trailers {
-		header.Add(http.TrailerPrefix+string(trailer.Name), string(trailer.Value))
+	writeTrailers(header, resp.Trailers, announced)
+	return nil
+}
+
+// announce names the trailers that are known already.
+func announce(header http.Header, trailers exchange.Fields) map[string]bool {
+	announced := map[string]bool{}
+	for _, trailer := range trailers {
+		name := textproto.CanonicalMIMEHeaderKey(string(trailer.Name))
+		if !announced[name] {
+			announced[name] = true
+			header.Add("Trailer", name)
+		}
 	}
-	return true, nil
+	return announced
+}
+
+// writeTrailers gives net/http the values: an announced one under its name, where
+// a field of the head may stand, and others behind a prefix.
+func writeTrailers(header http.Header, trailers exchange.Fields, announced map[string]bool) {
+	for name := range announced {
+		header.Del(name)
+	}
+	for _, trailer := range trailers {
+		name := textproto.CanonicalMIMEHeaderKey(string(trailer.Name))
+		if !announced[name] {
+			name = http.TrailerPrefix + name
+		}
+		header.Add(name, string(trailer.Value))
+	}
 }
 
 // lengthAllowed is RFC 9110 §8.6: no Content-Length with 1xx and 204.
@@ -229,6 +290,11 @@ func copyBody(w http.ResponseWriter, r *http.Request, resp *exchange.Response) e
 	buffer := copyBuffers.Get().(*[copyBufferSize]byte)
 	defer copyBuffers.Put(buffer)
 	flusher := http.NewResponseController(w)
+	if resp.ContentLength < 0 { // a stream, whose first byte may be long in coming
+		if err := flusher.Flush(); err != nil {
+			return err
+		}
+	}
 	for left := resp.ContentLength; ; {
 		n, readErr := resp.Body.Read(buffer[:])
 		if n > 0 {

@@ -22,3 +22,20 @@ func copyFields(h http.Header, f exchange.Fields) {
 		h.Add(string(f[i].Name), string(f[i].Value))
 	}
 }
+
+// appendTrailers adds the lines of h that may be forwarded behind a body.
+func appendTrailers(f exchange.Fields, h http.Header) exchange.Fields {
+	f = appendHeader(f, h)
+	f.DelFunc(func(name []byte) bool { return !exchange.MayTrail(name) })
+	return f
+}
+
+// appendNames adds the names of announced trailers, without values yet.
+func appendNames(f exchange.Fields, announced http.Header) exchange.Fields {
+	for name := range announced {
+		if exchange.MayTrail([]byte(name)) {
+			f = append(f, exchange.Field{Name: []byte(name)})
+		}
+	}
+	return f
+}

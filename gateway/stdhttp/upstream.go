@@ -73,7 +73,7 @@ func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
 func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
 	a := newAttempt(x, options)
 	response, err := u.transport.RoundTrip(a.request(u))
-	if err == nil && response.StatusCode < 200 {
+	if err == nil && (response.StatusCode < 200 || response.StatusCode > 599) {
 		err = errors.Join(errNotFinal, response.Body.Close())
 	}
 	if err != nil {
@@ -100,6 +100,8 @@ type attempt struct {
 
 	connected atomic.Bool
 	reading   atomic.Bool // a read of the client's body is under way
+	stalled   atomic.Bool // it was when the time was up
+	answered  atomic.Bool // the head has come
 	// bodyErr is the error, other than io.EOF, that the client's body gave.
 	bodyErr atomic.Pointer[error]
 }
@@ -114,9 +116,21 @@ func newAttempt(x *exchange.Exchange, options Options) *attempt {
 // expire ends the attempt. The transport waits for a read of the client's body
 // to return, so a client that has stopped sending must not hold it.
 func (a *attempt) expire() {
+	a.stalled.Store(a.reading.Load())
 	a.cancel(exchange.ErrTimeout)
-	if a.reading.Load() && a.x.Request.Abandon != nil {
+	if a.stalled.Load() && a.x.Request.Abandon != nil {
 		a.x.Request.Abandon()
+	}
+}
+
+// awaitHead begins the wait for the head at the request's end. A head that has
+// come already, or comes in between, is waited for no more.
+func (a *attempt) awaitHead() {
+	if !a.answered.Load() {
+		a.timer.Reset(a.options.Timeout)
+	}
+	if a.answered.Load() {
+		a.timer.Reset(a.options.Idle)
 	}
 }
 
@@ -196,6 +210,8 @@ func (a *attempt) fail(destination string, err error) error {
 		err = exchange.ErrTimeout
 	}
 	switch clientErr := a.bodyErr.Load(); {
+	case timedOut && a.stalled.Load():
+		phase = exchange.PhaseRequestBody
 	case timedOut && a.connected.Load(): // first: abandoning the body ends the client's context too
 		phase = exchange.PhaseTimeout
 	case !timedOut && a.x.Context().Err() != nil:
@@ -211,15 +227,17 @@ func (a *attempt) fail(destination string, err error) error {
 
 // fill hands the response's head to the exchange.
 func (a *attempt) fill(response *http.Response) {
+	a.answered.Store(true)
 	a.timer.Reset(a.options.Idle)
 	resp := &a.x.Response
 	resp.Status = response.StatusCode
 	resp.Fields = appendHeader(resp.Fields[:0], response.Header)
 	resp.Fields.Del("Content-Length") // ContentLength has it
 	resp.ContentLength = response.ContentLength
-	for name := range response.Trailer {
-		resp.Trailers = append(resp.Trailers, exchange.Field{Name: []byte(name)})
+	if resp.Status == http.StatusNotModified {
+		resp.ContentLength = -1 // the transport says 0, which a GET would not have had
 	}
+	resp.Trailers = appendNames(resp.Trailers[:0], response.Trailer)
 	resp.Body = &responseBody{a: a, response: response}
 }
 
@@ -238,10 +256,12 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	case nil:
 		b.a.timer.Reset(b.a.options.Idle)
 	case io.EOF:
-		if b.trailers != nil {
-			copyFields(b.trailers, b.a.x.Request.Trailers)
+		for _, trailer := range b.a.x.Request.Trailers {
+			if _, announced := b.trailers[textproto.CanonicalMIMEHeaderKey(string(trailer.Name))]; announced {
+				b.trailers.Add(string(trailer.Name), string(trailer.Value))
+			}
 		}
-		b.a.timer.Reset(b.a.options.Timeout)
+		b.a.awaitHead()
 	default:
 		b.a.bodyErr.Store(&err)
 	}
@@ -261,7 +281,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	n, err := b.response.Body.Read(p)
 	if err == io.EOF {
 		resp := &b.a.x.Response
-		resp.Trailers = appendHeader(resp.Trailers[:0], b.response.Trailer)
+		resp.Trailers = appendTrailers(resp.Trailers[:0], b.response.Trailer)
 	} else if err != nil && errors.Is(context.Cause(b.a.ctx), exchange.ErrTimeout) {
 		err = exchange.ErrTimeout
 	}
