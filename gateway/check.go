@@ -14,20 +14,53 @@ func (g *Gateway) Check(current, candidate kv.View) error {
 	defer g.mu.Unlock()
 	before := newPlan(g.live, g.static, current, g.lastGood)
 	after := newPlan(before, g.static, candidate, g.lastGood)
-	known := make(map[spec.Fault]bool, len(before.faults))
-	for _, f := range before.faults {
-		known[f] = true
-	}
-	var added spec.Faults
-	for _, f := range after.faults {
-		if !known[f] || written(kv.Key(f.Key), current, candidate) {
-			added = append(added, g.static.Locate(f))
-		}
-	}
-	if len(added) == 0 {
+	touched := func(key string) bool { return written(kv.Key(key), current, candidate) }
+	return g.located(worsened(before, after, touched))
+}
+
+// located gives faults their place in the file, and no error for none.
+func (g *Gateway) located(faults spec.Faults) error {
+	if len(faults) == 0 {
 		return nil
 	}
-	return added
+	for i, f := range faults {
+		faults[i] = g.static.Locate(f)
+	}
+	return faults
+}
+
+// worsened are the faults that after has and before had not, those of touched
+// keys in any case, and one for each route that after answers with 503 and before
+// did not: it may have been served by a last good version that after takes away.
+func worsened(before, after *plan, touched func(key string) bool) spec.Faults {
+	known := make(map[spec.Fault]bool, len(before.faults))
+	for _, f := range before.faults {
+		known[identity(f)] = true
+	}
+	var worse spec.Faults
+	named := map[string]bool{}
+	for _, f := range after.faults {
+		if !known[identity(f)] || touched(f.Key) {
+			worse = append(worse, f)
+			named[f.Key] = true
+		}
+	}
+	served := make(map[string]bool, len(before.routes))
+	for _, r := range before.routes {
+		served[r.key] = !r.blocked
+	}
+	for _, r := range after.routes {
+		if r.blocked && served[r.key] && !named[r.key] {
+			worse = append(worse, spec.Fault{Key: r.key, Problem: "would be served no more: " + r.problem})
+		}
+	}
+	return worse
+}
+
+// identity is what makes a fault the same one: its wording may name things that
+// change, such as the clusters that there are.
+func identity(f spec.Fault) spec.Fault {
+	return spec.Fault{Key: f.Key, Field: f.Field, Value: f.Value}
 }
 
 // written tells whether candidate has another version of key.

@@ -21,12 +21,17 @@ const maxCorrelation = 128
 func correlate(next exchange.Handler) exchange.Handler {
 	return exchange.HandlerFunc(func(x *exchange.Exchange) {
 		x.CorrelationID = correlationID(x.Request.Fields)
+		x.Request.Fields.DelFunc(correlationField) // in every spelling, so that a backend finds one
 		x.Request.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
 		next.Serve(x)
 		if x.Response.Status != 0 {
 			x.Response.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
 		}
 	})
+}
+
+func correlationField(name []byte) bool {
+	return exchange.EqualName(bytes.ReplaceAll(name, []byte("_"), []byte("-")), CorrelationHeader)
 }
 
 func correlationID(fields exchange.Fields) string {

@@ -17,6 +17,10 @@ func (t *Table) dispatch(x *exchange.Exchange) {
 		x.Fail(exchange.Problem{Status: 501, Code: "method_not_supported", Detail: "The gateway opens no tunnels."})
 		return
 	}
+	if string(x.Request.Target) == "*" && x.Request.Method == "OPTIONS" {
+		x.Response.Status = 204 // about the server as a whole (RFC 9110 §9.3.7): it is there
+		return
+	}
 	path, query, err := splitTarget(x.Request.Target)
 	if err != nil {
 		x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})

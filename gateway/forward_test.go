@@ -91,7 +91,7 @@ func TestForwardedFromStranger(t *testing.T) {
 	f := start(t, "")
 	f.put("gateway/routes/r", route("/{**rest}", backend(t, "b")))
 	header := f.get("/", "Host: Shop.test:8443", "X-Forwarded-For: 1.2.3.4", "X-Forwarded-Proto: https", "X-Forwarded-Host: evil", "X-Real-IP: 1.2.3.4",
-		"Forwarded: for=1.2.3.4", "X_Forwarded_For: 1.2.3.4", "X-Forwarded_Proto: https").seen(t).Header
+		"Forwarded: for=1.2.3.4", "X_Forwarded_For: 1.2.3.4", "X-Forwarded_Proto: https", "X_Correlation_ID: evil").seen(t).Header
 	want := map[string]string{
 		"X-Forwarded-For": "127.0.0.1", "X-Real-Ip": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "Shop.test:8443", "X-Forwarded-Port": "8443",
 	}
@@ -216,5 +216,14 @@ func TestLoop(t *testing.T) {
 	f.put("gateway/routes/r", route("/r", backend(t, "b")))
 	if got := f.get("/r", "Via: 1.0 fred, 1.1 proxy").seen(t).Header["Via"]; !slices.Equal(got, []string{"1.0 fred, 1.1 proxy, 1.1 grapevine"}) {
 		t.Errorf("Via = %v", got)
+	}
+}
+
+func TestMethodsOfTheServerItself(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", route("/{**rest}", backend(t, "b")))
+	f.ask("CONNECT", "/r").problem(t, 501, "method_not_supported")
+	if got := f.ask("OPTIONS", "*"); got.StatusCode != 200 && got.StatusCode != 204 {
+		t.Errorf("OPTIONS *: %d %s", got.StatusCode, got.body)
 	}
 }

@@ -135,7 +135,8 @@ func (g *Gateway) refresh() {
 }
 
 // SetStatic replaces the file layer and makes a table of it at once. When the
-// file has faults they are returned and nothing changes.
+// file has faults, or takes away what an operator's route needs, that is returned
+// as spec.Faults and nothing changes.
 func (g *Gateway) SetStatic(file *spec.File) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,9 +162,12 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 		}
 	}()
 	start := time.Now()
-	p := newPlan(g.live, static, g.source.View(), g.lastGood)
-	if faults := staticFaults(p, static); rule == refuseStaticFaults && len(faults) > 0 {
-		return faults
+	view := g.source.View()
+	p := newPlan(g.live, static, view, g.lastGood)
+	if rule == refuseStaticFaults {
+		if faults := g.refusals(p, static, view); len(faults) > 0 {
+			return faults
+		}
 	}
 	previous := g.table.Load()
 	t := compile(previous, p, g.metrics, chainOptions{g.middleware, g.readiness, g.logger})
@@ -171,12 +175,23 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	g.keepGood(p)
 	g.static, g.live = static, p
 	g.table.Store(t) // first the swap, then retire what no request can want any more
+	g.announceSwap()
 	t.retire(previous, g.metrics)
 	g.metrics.live(t)
 	g.logSwap(previous, t)
 	g.onSwap(t)
-	g.announceSwap()
 	return nil
+}
+
+// refusals are what a person who hands over a file has to hear: its own faults,
+// and what it would take from the operator's keys that the file before gave.
+func (g *Gateway) refusals(p *plan, static *spec.File, view kv.View) spec.Faults {
+	faults := staticFaults(p, static)
+	if g.live == nil || len(faults) > 0 {
+		return faults
+	}
+	before := newPlan(g.live, g.static, view, g.lastGood)
+	return worsened(before, p, func(string) bool { return false })
 }
 
 // staticFaults are those of keys that no operator has written, at their place

@@ -53,8 +53,8 @@ func (p *planner) block(r *plannedRoute, current *decoded) {
 	if r.spec == nil || r.spec.Path == "" {
 		r.spec = p.static.Routes[r.id]
 	}
-	if r.spec == nil {
-		r.spec = &spec.Route{}
+	if r.spec == nil || !r.spec.IsEnabled() {
+		r.spec = &spec.Route{} // takes nothing, and is still listed
 	}
 	p.routes = append(p.routes, r)
 }
@@ -78,7 +78,7 @@ func (p *planner) readStaticRoute(id string, hidden bool) {
 
 // serve adds a good route with its cluster.
 func (p *planner) serve(r *plannedRoute) {
-	if r.spec.Enabled != nil && !*r.spec.Enabled {
+	if !r.spec.IsEnabled() {
 		return
 	}
 	r.cluster = p.clusterOf(r)

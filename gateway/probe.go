@@ -74,16 +74,16 @@ func answerReady(x *exchange.Exchange, t *Table, ready func(*Table) (bool, strin
 	x.Respond(200, "application/json", []byte("{\"status\":\"ready\"}\n"))
 }
 
-// probeAt avoids work for the many requests that are no probe.
+// probeAt looks at the canonical path, as matching does, so that no spelling of
+// a probe's path reaches a backend.
 func (t *Table) probeAt(target []byte) probe {
-	path, _, _ := bytes.Cut(target, []byte("?"))
-	const longest = 128
-	if len(path) > longest {
-		return 0
+	path, _, err := splitTarget(target)
+	if err != nil {
+		return 0 // dispatch refuses it
 	}
-	path = bytes.ToLower(path)
-	if len(path) > 1 {
-		path = bytes.TrimSuffix(path, []byte("/"))
+	name := bytes.ToLower(path.Canonical)
+	if len(name) > 1 {
+		name = bytes.TrimSuffix(name, []byte("/"))
 	}
-	return t.probes[string(path)]
+	return t.probes[string(name)]
 }

@@ -84,13 +84,20 @@ func (g *Gateway) keepGood(p *plan) {
 		if good == nil || g.kept[key] == good {
 			continue
 		}
-		g.kept[key] = good
-		data, err := json.Marshal(kept{Rev: good.rev.String(), Value: good.JSON})
-		if err == nil {
-			err = g.keeper.SetLocal(keepPrefix+string(key), data)
+		if err := g.keep(key, good); err != nil {
+			g.logIf(err, "last good version is not on disk", key) // the next plan tries again
+			continue
 		}
-		g.logIf(err, "last good version is not on disk", key)
+		g.kept[key] = good
 	}
+}
+
+func (g *Gateway) keep(key kv.Key, good *decoded) error {
+	data, err := json.Marshal(kept{Rev: good.rev.String(), Value: good.JSON})
+	if err != nil {
+		return err
+	}
+	return g.keeper.SetLocal(keepPrefix+string(key), data)
 }
 
 func (g *Gateway) logIf(err error, message string, key kv.Key) {

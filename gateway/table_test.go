@@ -220,6 +220,10 @@ func TestCheck(t *testing.T) {
 	f.put("gateway/routes/broken", `{"fromTheFuture":1}`)
 	f.put("gateway/clusters/c", `{"destinations":{"a":"http://127.0.0.1:1"}}`)
 	f.put("gateway/routes/c", `{"path":"/c","cluster":"c"}`)
+	f.put("gateway/routes/dangling", `{"path":"/d","cluster":"gone"}`)
+	f.put("gateway/clusters/only", `{"destinations":{"a":"http://127.0.0.1:1"}}`)
+	f.put("gateway/routes/older", `{"path":"/o","cluster":"only"}`)
+	f.put("gateway/routes/older", `{"path":"/o","cluster":"only","fromTheFuture":1}`)
 	put := func(key, value string) kv.Op { return kv.Put(kv.Key(key), []byte(value)) }
 	for _, tt := range []struct {
 		name string
@@ -227,14 +231,16 @@ func TestCheck(t *testing.T) {
 		want string // key: problem; empty: accepted
 	}{
 		{"fine", []kv.Op{put("gateway/routes/a", route("/a", "http://h:1"))}, ""},
-		{"unknown cluster", []kv.Op{put("gateway/routes/a", `{"path":"/a","cluster":"d"}`)}, `gateway/routes/a: cluster "d": no such cluster; there is c`},
+		{"unknown cluster", []kv.Op{put("gateway/routes/a", `{"path":"/a","cluster":"d"}`)}, `gateway/routes/a: cluster "d": no such cluster; there is c, only`},
 		{"with its cluster", []kv.Op{put("gateway/routes/a", `{"path":"/a","cluster":"d"}`), put("gateway/clusters/d", `{"destinations":{"a":"http://h:1"}}`)}, ""},
 		{"cluster in use", []kv.Op{kv.Delete("gateway/clusters/c")}, `gateway/routes/c: cluster "c": no such cluster`},
-		{"both go", []kv.Op{kv.DeleteRange("gateway/clusters"), kv.Delete("gateway/routes/c")}, ""},
+		{"what a last good version needs", []kv.Op{kv.Delete("gateway/clusters/only")}, "gateway/routes/older: would be served no more"},
+		{"both go", []kv.Op{kv.Delete("gateway/clusters/c"), kv.Delete("gateway/routes/c")}, ""},
 		{"clash", []kv.Op{put("gateway/routes/c", route("/c", "http://h:1"))}, `gateway/clusters/c lists destinations too`},
 		{"broken again", []kv.Op{put("gateway/routes/broken", `{"fromTheFuture":1}`)}, "fromTheFuture"},
 		{"not built", []kv.Op{put("gateway/routes/a", `{"path":"/a","backends":["http://h:1"],"pathPrefix":"/x"}`)}, "gateway/routes/a: pathPrefix: " + "this version"},
 		{"section not built", []kv.Op{put("gateway/maintenance", `{"enabled":true}`)}, "gateway/maintenance: this version"},
+		{"unrelated cluster", []kv.Op{put("gateway/clusters/new", `{"destinations":{"a":"http://h:1"}}`)}, ""},
 		{"free key", []kv.Op{put("app/x", "anything")}, ""},
 	} {
 		err := f.check(tt.ops...)
@@ -313,7 +319,7 @@ func TestRequestOutlivesItsRoute(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	f := start(t, "")
-	for _, path := range []string{"/health", "/ready", "/alive", "/health/ready", "/health/live", "/health/startup", "/HEALTH", "/Alive/", "/ready?x"} {
+	for _, path := range []string{"/health", "/ready", "/alive", "/health/ready", "/health/live", "/health/startup", "/HEALTH", "/Alive/", "/ready?x", "/%68ealth", "//health", "/x/../ready"} {
 		if got := f.get(path); got.StatusCode != 200 {
 			t.Errorf("%s: %d %s", path, got.StatusCode, got.body)
 		}
@@ -409,4 +415,70 @@ func TestClustersOfOneID(t *testing.T) {
 			t.Errorf("%s went to %s; want %s", path, got, want)
 		}
 	}
+}
+
+// A file that takes away the cluster of an operator's route is refused as a
+// whole, as is one with faults of its own.
+func TestReloadTakesNothingFromOperators(t *testing.T) {
+	with := "clusters: {c: {destinations: {a: '" + backend(t, "c") + "'}}}"
+	f := start(t, with)
+	f.put("gateway/routes/r", `{"path":"/r","cluster":"c"}`)
+	if err := f.gateway.SetStatic(parse(t, "clusters: {other: {destinations: {}}}")); err == nil || !strings.Contains(err.Error(), "gateway/routes/r") {
+		t.Errorf("SetStatic: %v; want the route that would lose its cluster", err)
+	}
+	f.get("/r").seen(t)
+	if err := f.gateway.SetStatic(parse(t, with)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A route that is not enabled serves nothing, whatever else is wrong with it.
+func TestDisabledRouteBlocksNothing(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/all", route("/{**rest}", backend(t, "all")))
+	f.put("gateway/routes/off", `{"path":"/api/{**rest}","enabled":false,"fromTheFuture":1}`)
+	f.get("/api/x").seen(t)
+}
+
+// failingKeeper can't write until it is mended.
+type failingKeeper struct {
+	gateway.Keeper
+	broken atomic.Bool
+}
+
+func (k *failingKeeper) SetLocal(name string, value []byte) error {
+	if k.broken.Load() {
+		return errors.New("disk is full")
+	}
+	return k.Keeper.SetLocal(name, value)
+}
+
+// A last good version that could not be kept is kept with the next table.
+func TestKeepingIsTriedAgain(t *testing.T) {
+	store, err := kv.Open(kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	keeper := &failingKeeper{Keeper: store}
+	f := &fixture{t: t, store: store, gateway: gateway.New(gateway.Options{Source: store, Keeper: keeper})}
+	if err := f.gateway.Load(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.gateway.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; f.gateway.Close() })
+	f.put("gateway/routes/r", route("/r", "http://h:1"))
+	keeper.broken.Store(true)
+	f.put("gateway/routes/r", `{"path":"/r","fromTheFuture":1}`)
+	keeper.broken.Store(false)
+	f.put("app/any", "change")
+	for range 1000 { // the last table is live a moment before its versions are counted
+		if _, kept := store.Local("quarantine/gateway/routes/r"); kept {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+	t.Error("the last good version is not on disk")
 }

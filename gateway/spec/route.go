@@ -45,6 +45,9 @@ type Route struct {
 	Compression *Compression `json:"compression,omitzero" doc:"compression of responses"`
 }
 
+// IsEnabled is true unless the route says otherwise.
+func (r *Route) IsEnabled() bool { return r.Enabled == nil || *r.Enabled }
+
 // Match is a condition on a header or a query parameter, by exactly one of
 // value, values, present and regex.
 type Match struct {
