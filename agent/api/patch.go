@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"grapevine/gateway/spec"
@@ -62,6 +63,11 @@ func merged(entry kv.Entry, patch any) (spec.Decoded, error) {
 	if err != nil {
 		return spec.Decoded{}, spec.Faults{{Key: string(entry.Key), Problem: "the value is not JSON, so nothing can be merged into it"}}
 	}
+	// The stored value has its names by the same rule, so a patch may use any spelling.
+	patch, err = spec.CanonicalNames(string(entry.Key), patch)
+	if err != nil {
+		return spec.Decoded{}, err
+	}
 	data, err := json.Marshal(mergePatch(old, patch))
 	if err != nil {
 		return spec.Decoded{}, err
@@ -69,18 +75,64 @@ func merged(entry kv.Entry, patch any) (spec.Decoded, error) {
 	return spec.Decode(string(entry.Key), data, spec.FormJSON)
 }
 
-// neutral decodes JSON and keeps numbers as they are written.
+// neutral decodes JSON, keeps numbers as they are written, and refuses a name that is given twice.
 func neutral(data []byte) (any, error) {
-	var v any
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if err := dec.Decode(&v); err != nil {
+	v, err := neutralValue(dec)
+	if err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("more than one JSON document")
 	}
 	return v, nil
+}
+
+func neutralValue(dec *json.Decoder) (any, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		return neutralObject(dec)
+	case json.Delim('['):
+		return neutralList(dec)
+	}
+	return token, nil
+}
+
+func neutralObject(dec *json.Decoder) (any, error) {
+	object := map[string]any{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := token.(string) // encoding/json gives nothing else here
+		if _, twice := object[name]; twice {
+			return nil, fmt.Errorf("%q is given twice", name)
+		}
+		if object[name], err = neutralValue(dec); err != nil {
+			return nil, err
+		}
+	}
+	_, err := dec.Token() // the closing brace
+	return object, err
+}
+
+func neutralList(dec *json.Decoder) (any, error) {
+	list := []any{}
+	for dec.More() {
+		item, err := neutralValue(dec)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	_, err := dec.Token() // the closing bracket
+	return list, err
 }
 
 // mergePatch is the algorithm of RFC 7396 §2: null deletes, an object merges, all else replaces.

@@ -42,3 +42,11 @@ func TestMergePatch(t *testing.T) {
 		}
 	}
 }
+
+func TestNeutralRefusesANameGivenTwice(t *testing.T) {
+	for _, document := range []string{`{"a":1,"a":2}`, `{"a":{"b":1,"b":null}}`, `[{"a":1,"a":1}]`, `{} {}`, `{"a":`, `[1`, ``} {
+		if v, err := neutral([]byte(document)); err == nil {
+			t.Errorf("%s is %v", document, v)
+		}
+	}
+}

@@ -72,13 +72,26 @@ func (b *batch) take(where string, err error) bool {
 
 func (b *batch) ops(field string, docs []Op) []kv.Op {
 	var ops []kv.Op
+	spelled := map[kv.Key]string{}
 	for i, doc := range docs {
 		op, err := b.op(doc)
+		if err == nil && doc.Put != nil {
+			err = oneSpelling(spelled, op.Key, doc.Put.Key)
+		}
 		if b.take(fmt.Sprintf("%s[%d]", field, i), err) {
 			ops = append(ops, op)
 		}
 	}
 	return ops
+}
+
+// oneSpelling refuses two puts whose keys are one once their ids are folded: one of the values would be lost.
+func oneSpelling(spelled map[kv.Key]string, key kv.Key, written string) error {
+	if first, twice := spelled[key]; twice && first != written {
+		return fail(codeBadKey, "%q and %q are one key, %q", first, written, key)
+	}
+	spelled[key] = written
+	return nil
 }
 
 func (b *batch) op(doc Op) (kv.Op, error) {

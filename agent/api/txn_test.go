@@ -121,3 +121,40 @@ func TestTransactionTellsAllFaults(t *testing.T) {
 		t.Errorf("problem %+v", p)
 	}
 }
+
+// Two keys that are one once their ids are folded: neither value is lost without
+// a word.
+func TestTransactionWithTwoSpellingsOfAKey(t *testing.T) {
+	n := startNode(t)
+	p := problem(t, n.tcp.do("POST", "/v1/txn", `{"then": [
+		{"put": {"key": "gateway/routes/Z", "value": `+booking+`}},
+		{"put": {"key": "gateway/routes/z", "value": `+booking+`}}
+	]}`), 400, "bad_key")
+	if !strings.Contains(p.Detail, "gateway/routes/Z") || n.store.View().Len() != 0 {
+		t.Errorf("detail %q, %d keys", p.Detail, n.store.View().Len())
+	}
+}
+
+// A patch may spell a field in any way that a value may.
+func TestPatchInAnySpelling(t *testing.T) {
+	n := startNode(t)
+	put := func() {
+		n.tcp.do("PUT", "/v1/kv/gateway/routes/r", `{"path":"/r","timeout":"1s","backends":["http://h:1"],"labels":{"a_b":"1"}}`)
+	}
+	for patch, want := range map[string]string{
+		`{"Timeout":null}`:       `{"backends":["http://h:1"],"labels":{"a_b":"1"},"path":"/r"}`,
+		`{"timeoutMs":3000}`:     `{"backends":["http://h:1"],"labels":{"a_b":"1"},"path":"/r","timeout":"3s"}`,
+		`{"labels":{"ab":"2"}}`:  `{"backends":["http://h:1"],"labels":{"a_b":"1","ab":"2"},"path":"/r","timeout":"1s"}`,
+		`{"Labels":{"a_b":"2"}}`: `{"backends":["http://h:1"],"labels":{"a_b":"2"},"path":"/r","timeout":"1s"}`,
+	} {
+		put()
+		if r := n.tcp.do("PATCH", "/v1/kv/gateway/routes/r", patch); r.status != 200 {
+			t.Errorf("%s: %d %s", patch, r.status, r.body)
+		}
+		if got := n.tcp.do("GET", "/v1/kv/gateway/routes/r", ""); got.body != want {
+			t.Errorf("%s gives %s; want %s", patch, got.body, want)
+		}
+	}
+	put()
+	problem(t, n.tcp.do("PATCH", "/v1/kv/gateway/routes/r", `{"Timeout":"1s","timeout":"2s"}`), 422, "invalid")
+}

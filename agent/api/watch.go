@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -88,8 +89,13 @@ func (a *API) since(c *call) (kv.Rev, error) {
 		return kv.Rev{}, nil
 	}
 	since, err := kv.ParseRev(text, a.epoch())
-	if err != nil {
+	switch {
+	case err != nil:
 		return since, fail(codeBadRequest, "since: %v", err)
+	case since.IsZero():
+		// The store takes the zero revision for "from now on"; a client that
+		// gives it means a history that is not this one, and has to begin anew.
+		return kv.Rev{Epoch: math.MaxUint32}, nil
 	}
 	return since, nil
 }

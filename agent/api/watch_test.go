@@ -146,7 +146,7 @@ func TestWatchThatIsTooOldIsReset(t *testing.T) {
 	for range 5 {
 		n.socket.do("PUT", "/v1/kv/app/x", "1")
 	}
-	for _, since := range []string{"1", "2.1", "1.99"} {
+	for _, since := range []string{"1", "2.1", "1.99", "0.0"} {
 		s := n.tcp.watch("prefix=app&since=" + since)
 		s.want("reset", "", `{"oldest":"1.3"}`)
 		s.ended()
