@@ -227,3 +227,22 @@ func TestMethodsOfTheServerItself(t *testing.T) {
 		t.Errorf("OPTIONS *: %d %s", got.StatusCode, got.body)
 	}
 }
+
+// A section of the operator's that can't be read trusts nobody, and does not let
+// the file's trust show through.
+func TestBadTrustTrustsNobody(t *testing.T) {
+	f := start(t, "config: {headers: {trustAllProxies: true}}")
+	f.put("gateway/routes/r", route("/{**rest}", backend(t, "b")))
+	realIP := func() string { return f.get("/", "X-Forwarded-For: 6.6.6.6").seen(t).Header.Get("X-Real-Ip") }
+	if got := realIP(); got != "6.6.6.6" {
+		t.Errorf("with the file's trust: %s", got)
+	}
+	f.put("gateway/config/headers", `{"trustedProxies":["nonsense"]}`)
+	if got := realIP(); got != "127.0.0.1" {
+		t.Errorf("with a bad section: %s; want the peer", got)
+	}
+	f.delete("gateway/config/headers")
+	if got := realIP(); got != "6.6.6.6" {
+		t.Errorf("after the section went: %s", got)
+	}
+}

@@ -126,9 +126,7 @@ func (a *attempt) expire() {
 // awaitHead begins the wait for the head at the request's end. A head that has
 // come already, or comes in between, is waited for no more.
 func (a *attempt) awaitHead() {
-	if !a.answered.Load() {
-		a.timer.Reset(a.options.Timeout)
-	}
+	a.timer.Reset(a.options.Timeout)
 	if a.answered.Load() {
 		a.timer.Reset(a.options.Idle)
 	}
