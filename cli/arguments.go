@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"grapevine/gateway/spec"
 )
 
 // invocation is a command line that was understood. urfave/cli stops looking for flags at the first argument and takes
@@ -94,7 +96,7 @@ func (c *invocation) check(known map[string]urfave.Flag) error {
 		found, ok := own[f.name]
 		switch {
 		case !ok:
-			return usageError("%s: there is no flag %s%s", c.name(), f.written, didYouMean(f.written, flagNames(own)))
+			return usageError("%s: there is no flag %s%s", c.name(), f.written, spec.DidYouMean(f.written, slices.Values(flagNames(own))))
 		case !isVisible(found):
 			return usageError("%s: %s is not in this version", c.name(), f.written)
 		case takesValue(found) && !f.hasValue:
@@ -131,7 +133,7 @@ func (c *invocation) noSuchCommand() error {
 	if isPlanned(wanted) {
 		return usageError("%q is not in this version", wanted)
 	}
-	return usageError("%s: there is no command %q%s", c.name(), c.rest[0], didYouMean(c.rest[0], names))
+	return usageError("%s: there is no command %q%s", c.name(), c.rest[0], spec.DidYouMean(c.rest[0], slices.Values(names)))
 }
 
 // advise adds to a usage error where to read more.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"grapevine/gateway/spec"
 )
 
 // session is what a command works with: an agent to ask, a place for data and one for what is said beside it.
@@ -26,7 +28,7 @@ func (p *program) session(c *urfave.Context) (*session, error) {
 	}
 	format := c.String("output")
 	if !slices.Contains(formats, format) {
-		return nil, usageError("--output %q: not one of %s%s", format, strings.Join(formats, ", "), didYouMean(format, formats))
+		return nil, usageError("--output %q: not one of %s%s", format, strings.Join(formats, ", "), spec.DidYouMean(format, slices.Values(formats)))
 	}
 	timeout, err := time.ParseDuration(c.String("timeout"))
 	if err != nil || timeout <= 0 {

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
+
+	"grapevine/gateway/spec"
 )
 
 func TestAge(t *testing.T) {
@@ -38,7 +41,7 @@ func TestNearMatches(t *testing.T) {
 		{"--nothing-like-it", ""},
 		{"", ""},
 	} {
-		if got := didYouMean(test.word, candidates); got != test.want {
+		if got := spec.DidYouMean(test.word, slices.Values(candidates)); got != test.want {
 			t.Errorf("%q:%s, want%s", test.word, got, test.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -207,6 +208,34 @@ func TestBadStart(t *testing.T) {
 					t.Errorf("%s was changed to %q, %v", name, now, err)
 				}
 			}
+		})
+	}
+}
+
+// A data directory that can't be written, or has no room, stops the start with
+// its name and the cause.
+func TestBadDataDirectory(t *testing.T) {
+	for _, tt := range []struct {
+		name, options string
+		flags         uintptr
+		badInput
+	}{
+		{"read-only", "size=1m", syscall.MS_RDONLY, cmd(1, "data directory|read-only file system|--data-dir")},
+		{"full", "size=16k", 0, cmd(1, "data directory|disk is full|no space left")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := syscall.Mount("tmpfs", dir, "tmpfs", tt.flags, tt.options); err != nil {
+				t.Skipf("a small tmpfs can't be mounted: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := syscall.Unmount(dir, 0); err != nil {
+					t.Error(err)
+				}
+			})
+			exit, stdout, stderr := runCLI(t, "", "run", "--data-dir", dir, "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+			tt.says = append(tt.says, dir)
+			judge(t, tt.badInput, exit, stdout, stderr)
 		})
 	}
 }

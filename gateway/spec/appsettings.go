@@ -92,7 +92,7 @@ func (r *fileReader) leftOver(e entry, above string) bool {
 	}
 	for _, inner := range e.value.entries {
 		if !r.leftOver(inner, path) {
-			hint := didYouMean(inner.name, slices.Values(slices.Compact(below)))
+			hint := DidYouMean(inner.name, slices.Values(slices.Compact(below)))
 			r.fault(inner.at, path, "unknown field %q%s", shorten(inner.name), hint)
 		}
 	}

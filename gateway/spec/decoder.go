@@ -152,7 +152,7 @@ func (d *decoder) missing(n *tree, path string, p *plan, seen map[*field]entry) 
 // unknown refuses a field, and remembers which one was meant, so that it is not
 // called missing as well.
 func (d *decoder) unknown(e entry, path string, p *plan) {
-	d.faultName(e, path, "unknown field %q%s", shorten(e.name), didYouMean(e.name, p.names()))
+	d.faultName(e, path, "unknown field %q%s", shorten(e.name), DidYouMean(e.name, p.names()))
 	for _, name := range near(e.name, p.names()) {
 		d.meant = append(d.meant, join(path, p.byName[fold(name)].name))
 	}

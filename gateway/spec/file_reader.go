@@ -59,7 +59,7 @@ func (r *fileReader) gather(t *tree) {
 		case isMeta(e.name):
 			about.entries = append(about.entries, e)
 		default:
-			r.fault(e.at, "", "unknown field %q%s", shorten(e.name), didYouMean(e.name, slices.Values(fileSections)))
+			r.fault(e.at, "", "unknown field %q%s", shorten(e.name), DidYouMean(e.name, slices.Values(fileSections)))
 		}
 		seen[name] = true
 	}

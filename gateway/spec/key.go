@@ -133,7 +133,7 @@ func findKind(key, name string, rest []string) (keyKind, *Fault) {
 	if forms != nil {
 		return keyKind{}, &Fault{Key: key, Problem: "is not of the form " + strings.Join(forms, " or ")}
 	}
-	hint := didYouMean(name, kindSeq)
+	hint := DidYouMean(name, kindSeq)
 	return keyKind{}, &Fault{Key: key, Problem: fmt.Sprintf("unknown kind %q%s; there are %s", shorten(name), hint, kindNames())}
 }
 
@@ -187,6 +187,6 @@ func findSection(key, name string) (canonical string, shape any, fault *Fault) {
 			names = append(names, s.name)
 		}
 	}
-	hint := didYouMean(name, slices.Values(names))
+	hint := DidYouMean(name, slices.Values(names))
 	return "", nil, &Fault{Key: key, Problem: fmt.Sprintf("unknown section %q%s; there are %s", shorten(name), hint, strings.Join(names, ", "))}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// didYouMean is ` (did you mean "a" or "b"?)` with the names that are near to
+// DidYouMean is ` (did you mean "a" or "b"?)` with the names that are near to
 // what was written, or empty.
-func didYouMean(written string, names iter.Seq[string]) string {
+func DidYouMean(written string, names iter.Seq[string]) string {
 	var quotes []string
 	for _, name := range near(written, names) {
 		quotes = append(quotes, fmt.Sprintf("%q", name))
@@ -33,7 +33,7 @@ func near(written string, names iter.Seq[string]) []string {
 	}
 	var found []candidate
 	for name := range names {
-		if d, ok := resembles(fold(written), fold(name)); ok {
+		if d, ok := resembles(bare(written), bare(name)); ok {
 			found = append(found, candidate{name, d})
 		}
 	}
@@ -47,10 +47,16 @@ func near(written string, names iter.Seq[string]) []string {
 	return best
 }
 
+// bare is what is compared of a name.
+func bare(name string) string { return strings.TrimLeft(fold(name), "-") }
+
 // resembles says how far apart two folded names are, if they are near: one
 // slip in three letters, or the one begins with the other.
 func resembles(a, b string) (distance int, ok bool) {
 	distance = edits(a, b)
+	if min(len(a), len(b)) < 2 { // every letter is one slip from every other
+		return distance, false
+	}
 	if distance <= max(1, min(len(a), len(b))/3) {
 		return distance, true
 	}

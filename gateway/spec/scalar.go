@@ -77,7 +77,7 @@ func (d *decoder) enum(n *tree, v reflect.Value, path string, f *field) {
 		}
 	}
 	if n.text != "" {
-		d.fault(n, path, "must be one of %s%s", strings.Join(f.enum, ", "), didYouMean(n.text, slices.Values(f.enum)))
+		d.fault(n, path, "must be one of %s%s", strings.Join(f.enum, ", "), DidYouMean(n.text, slices.Values(f.enum)))
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *RetryOn) UnmarshalText(text []byte) error {
 	words := []string{"connect", "reset", "timeout"}
 	var code Status
 	if !slices.Contains(words, string(text)) && code.UnmarshalText(text) != nil {
-		return fmt.Errorf("must be connect, reset, timeout or a status code%s", didYouMean(string(text), slices.Values(words)))
+		return fmt.Errorf("must be connect, reset, timeout or a status code%s", DidYouMean(string(text), slices.Values(words)))
 	}
 	if code != 0 && code < 400 {
 		return errors.New("is not the status code of a failure, 400 to 599")
