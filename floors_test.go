@@ -23,6 +23,8 @@ var floors = map[string]int{
 	"agent/api":        30, // the HTTP API over what it needs of the rest
 	"gateway":          20, // a view into a table, and serving it
 	"kv/consensus":     20, // one order for operator writes
+	"gateway/action":   14, // what a route does with a request and its response
+	"gateway/balance":  12, // which destination is next
 	"gateway/routing":  12, // which route takes a request
 	"gateway/stdhttp":  12, // exchanges over net/http
 	"gateway/exchange": 10, // one request and its response
@@ -35,7 +37,7 @@ var floors = map[string]int{
 // can be replaced behind one of them.
 var doors = map[string][]string{
 	"go.etcd.io/bbolt":                           {"kv"},
-	"github.com/hashicorp/go-immutable-radix/v2": {"kv"},
+	"github.com/hashicorp/go-immutable-radix/v2": {"kv", "gateway"},
 	"github.com/urfave/cli/v2":                   {"cli"},
 	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
 	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},
