@@ -62,6 +62,7 @@ func TestDecodeTypesShorthandByTheSchema(t *testing.T) {
 		{"gateway/clusters/c", "slowStart=0s,panicPercent=0", `{"panicPercent":0}`},
 		{"gateway/routes/x", "path=/,backends=[http://[::1]:80,http://b]", `{"backends":["http://[::1]:80","http://b"],"path":"/"}`},
 		{"gateway/routes/x", "path=/,cluster=c,methods=[],hosts=[API.example.com.]", `{"cluster":"c","hosts":["api.example.com"],"methods":[],"path":"/"}`},
+		{"gateway/routes/x", "path=/,cluster=c,pathPolicy.allow=encoded_slash,pathPolicy.refuse=[EmptySegment,semicolon]", `{"cluster":"c","path":"/","pathPolicy":{"allow":["encodedSlash"],"refuse":["emptySegment","semicolon"]}}`},
 		{"gateway/routes/x", "enabled=false", `{"enabled":false}`},
 		{"gateway/clusters/c", "loadBalancing=roundRobin,hashOn=ip", `{"hashOn":"ip","loadBalancing":"roundRobin"}`},
 		{"gateway/routes/x", `pathRegex=^/a{1\,3}$,cluster=C`, `{"cluster":"c","pathRegex":"^/a{1,3}$"}`},

@@ -276,7 +276,7 @@ func (d *decoder) list(n *tree, v reflect.Value, path string, f *field) {
 	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
 	for i, item := range items {
 		path := fmt.Sprintf("%s[%d]", path, i)
-		if item.kind == null {
+		if item.kind == null || f.enum != nil && item.empty() {
 			d.fault(item, path, "is empty")
 			continue
 		}

@@ -167,6 +167,8 @@ func settle(t *rapid.T, value any) {
 	switch v := value.(type) {
 	case *Route:
 		settleRoute(t, v)
+	case *PathPolicy:
+		v.Refuse = slices.DeleteFunc(v.Refuse, func(s string) bool { return slices.Contains(v.Allow, s) })
 	case *Match:
 		*v = Match{Name: "n", Values: []string{v.Name}, Regex: ""}
 	case *Claim:

@@ -17,7 +17,8 @@ type Route struct {
 	Query     []Match  `json:"query,omitzero" doc:"conditions on query parameters, all of which must hold"`
 	Clients   []CIDR   `json:"clients,omitzero" doc:"client addresses that this route is for; none: any client"`
 
-	CaseInsensitive bool `json:"caseInsensitive,omitzero" doc:"match the path without regard to case"`
+	CaseInsensitive bool        `json:"caseInsensitive,omitzero" doc:"match the path without regard to case"`
+	PathPolicy      *PathPolicy `json:"pathPolicy,omitzero" doc:"what this route allows or refuses in the spelling of a path"`
 
 	Backends []Address   `json:"backends,omitzero" doc:"every instance of the service, as scheme://host:port; they take turns"`
 	Cluster  ClusterID   `json:"cluster,omitzero" doc:"instead of backends: a cluster under gateway/clusters/"`
@@ -56,6 +57,14 @@ type Match struct {
 	Values  []string `json:"values,omitzero" doc:"equals one of these"`
 	Present *bool    `json:"present,omitzero" doc:"true: is there; false: is not there"`
 	Regex   Regex    `json:"regex,omitzero" doc:"the whole value matches this"`
+}
+
+// PathPolicy says which spellings of a path a route takes. Some are answered with
+// 400 unless it allows them, because a backend may read another path in them
+// than the gateway did; the others are taken unless it refuses them.
+type PathPolicy struct {
+	Allow  []string `json:"allow,omitzero" enum:"backslash|control|climb|pathParameter|encodedSlash" doc:"what is else answered with 400: backslash is \\ or %5C; control is an encoded control character such as %00; climb is .. above the root, which is dropped; pathParameter is a segment . or .. before ; or a path that chooses another route once ;... is cut from its segments; encodedSlash is a path that chooses another route, or gets a dot segment, once %2F is decoded"`
+	Refuse []string `json:"refuse,omitzero" enum:"encodedSlash|encodedPercent|encodedQuestionMark|encodedHash|encodedSemicolon|semicolon|emptySegment|dotSegment" doc:"what is answered with 400 wherever it is in the path: %2F, %25, %3F, %23, %3B, ;, an empty segment (//), a segment . or .."`
 }
 
 // Share is one cluster of a split and its part of the requests.

@@ -132,6 +132,16 @@ func (r *Route) checkConditions(c *checks) {
 	}
 }
 
+func (p *PathPolicy) check(c *checks) {
+	unique(c, "allow", p.Allow)
+	unique(c, "refuse", p.Refuse)
+	for i, item := range p.Refuse {
+		if item != "" && slices.Contains(p.Allow, item) {
+			c.fault(fmt.Sprintf("refuse[%d]", i), "cannot stand in both allow and refuse")
+		}
+	}
+}
+
 func (m *Match) check(c *checks) {
 	given := c.exclusive(
 		choice{"value", m.Value != ""}, choice{"values", len(m.Values) > 0},
