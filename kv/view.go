@@ -12,8 +12,9 @@ import (
 // number of goroutines and valid for ever. A change gives another View that
 // shares all that did not change. The zero View is empty.
 type View struct {
-	head Head
-	keys *iradix.Tree[*Entry] // nil in the zero View
+	head  Head
+	keys  *iradix.Tree[*Entry] // nil in the zero View
+	trail trail
 }
 
 // Head is where in history the view stands.
@@ -73,7 +74,7 @@ func (v View) Apply(c Commit) (View, error) {
 		entry := c.entry(effect)
 		keys.Insert(key, &entry)
 	}
-	return View{head: c.head(v.head.EpochID), keys: keys.CommitOnly()}, nil
+	return View{head: c.head(v.head.EpochID), keys: keys.CommitOnly(), trail: v.trail.extend(c)}, nil
 }
 
 // follows checks that c may be applied to v.
