@@ -71,29 +71,6 @@ func (o *Origin) UnmarshalText(text []byte) error {
 
 func (Origin) pattern() string { return `^(\*|https?://[^/?#@]+)$` }
 
-// Target is where a redirect leads: an absolute path, or an http or https URL.
-type Target string
-
-// UnmarshalText reads a target.
-func (t *Target) UnmarshalText(text []byte) error {
-	s := string(text)
-	if i := strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		return fmt.Errorf("must not hold %q: escape it with %%", []rune(s[i:])[0])
-	}
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return reason(err)
-	case strings.HasPrefix(s, "/") && u.Host == "":
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
-		return errors.New("must be a path that begins with one /, or an http or https URL")
-	}
-	*t = Target(s)
-	return nil
-}
-
-func (Target) pattern() string { return `^(/|https?://)` }
-
 // parseHTTP reads an http or https URL without user, query and fragment, and
 // gives its scheme and host in lower case.
 func parseHTTP(s string) (*url.URL, error) {

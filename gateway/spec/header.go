@@ -52,6 +52,9 @@ type MediaType string
 
 // UnmarshalText reads a media type.
 func (m *MediaType) UnmarshalText(text []byte) error {
+	if err := new(HeaderValue).UnmarshalText(text); err != nil { // mime trims line breaks
+		return err
+	}
 	if _, _, err := mime.ParseMediaType(string(text)); err != nil || !strings.Contains(string(text), "/") {
 		return errors.New("is not a media type such as text/html")
 	}

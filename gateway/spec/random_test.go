@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -133,8 +134,8 @@ var texts = map[reflect.Type]string{
 	reflect.TypeFor[Address]():       `(https?|HTTP)://([a-zA-Z]{1,6}|127\.0\.0\.1|\[::1\])(:[1-9][0-9]{0,3})?/?`,
 	reflect.TypeFor[URL]():           `https://[a-z]{1,6}(:[1-9][0-9]{0,3})?(/[a-z]{1,3}){0,2}`,
 	reflect.TypeFor[Origin]():        `\*|https?://[a-zA-Z]{1,6}(:[1-9][0-9]{0,3})?`,
-	reflect.TypeFor[Target]():        `/[a-z%]{0}[a-z?=&]{0,6}|https://[a-z]{1,6}/[a-z]{0,3}`,
-	reflect.TypeFor[HeaderName]():    `X-[A-Za-z0-9]{1,6}`,
+	reflect.TypeFor[Target]():        `/([a-z]{1,3}|%2[Ff]|\{[a-z_]{1,3}\})(/\{x\}\{y\})?(\?[a-z=&%]{0}[a-z=&]{0,6})?(#[a-z]{0,2})?|(https?|HTTPS)://[a-zA-Z]{1,6}(:[1-9]{1,4})?(/[a-z]{0,3}(\{a\})?)?(\?a=b)?`,
+	reflect.TypeFor[HeaderName]():    `X[-_][A-Za-z0-9]{1,6}`,
 	reflect.TypeFor[HeaderValue]():   `[a-z0-9<>&,;=:"\\é]{1,8}`,
 	reflect.TypeFor[MediaType]():     `text/(html|plain|\*)(; charset=utf-8)?`,
 	reflect.TypeFor[HashOn]():        `ip|path|header:X-[a-z]|cookie:[a-z]|query:[a-z]{1,3}`,
@@ -180,7 +181,11 @@ func settle(t *rapid.T, value any) {
 	case *Respond:
 		v.Status = 404
 	case *Rewrite:
-		v.To = strings.ReplaceAll(v.To, "$", "")
+		v.To = rapid.StringMatching(`|(/|\$\{0\})[a-z@]{0,3}(%2[Ff]|\$\$|\$\{0\})?(/\$0)?/?`).Draw(t, "to")
+	case *Transforms:
+		settleTransforms(t, v)
+	case *HeaderChanges:
+		settleHeaders(v)
 	case *CORS:
 		v.Credentials = v.Credentials && !slices.Contains(v.Origins, "*")
 	case *Cluster:
@@ -206,6 +211,27 @@ func settle(t *rapid.T, value any) {
 		v.Paths = []string{"/" + v.Token}
 	case *Meta, *Static, *Mirror:
 	}
+}
+
+func settleTransforms(t *rapid.T, v *Transforms) {
+	if v.Request != nil && rapid.Bool().Draw(t, "host?") {
+		v.Request.Set = maps.Clone(v.Request.Set)
+		if v.Request.Set == nil {
+			v.Request.Set = map[HeaderName]HeaderValue{}
+		}
+		v.Request.Set["Host"] = "b.example:8080"
+	}
+}
+
+// settleHeaders has no header set twice, and none removed that is set.
+func settleHeaders(h *HeaderChanges) {
+	set := map[string]bool{}
+	maps.DeleteFunc(h.Set, func(name HeaderName, _ HeaderValue) bool {
+		twice := set[twin(name)]
+		set[twin(name)] = true
+		return twice
+	})
+	h.Remove = slices.DeleteFunc(h.Remove, func(name HeaderName) bool { return set[twin(name)] })
 }
 
 func settleRoute(t *rapid.T, r *Route) {
@@ -239,7 +265,12 @@ func settleTarget(t *rapid.T, r *Route) {
 	case 2:
 		r.Split = append(kept.Split, Share{"last", 1})
 	case 3:
-		r.Redirect, r.Type = &Redirect{To: "/x"}, "redirect"
+		r.Redirect, r.Type = &Redirect{To: "/x?"}, "redirect"
+		for _, s := range r.Path.Template().Segments {
+			if s.Kind != Literal {
+				r.Redirect.To = Target("https://x.example/y-{" + s.Text + "}")
+			}
+		}
 	case 4:
 		r.Respond = &Respond{Status: 404, Body: "gone"}
 	case 5:

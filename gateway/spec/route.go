@@ -10,14 +10,14 @@ type Route struct {
 	Type    string  `json:"type,omitzero" enum:"proxy|redirect|respond|static" doc:"what kind of answer; follows from the fields given, so it may be left out"`
 
 	Path      Path     `json:"path,omitzero" doc:"template of the path: /literal/{parameter}/{**rest}"`
-	PathRegex Regex    `json:"pathRegex,omitzero" doc:"instead of path: a regular expression for the whole path, tried after all templates of its host"`
+	PathRegex Regex    `json:"pathRegex,omitzero" doc:"instead of path: a regular expression for the whole path, anchored at both ends; it sees letters, digits, - . _ ~ without escapes, and the escapes of all else in upper case; tried after all templates of its host"`
 	Hosts     []Host   `json:"hosts,omitzero" doc:"host names, *.example.com for every name below; none: any host"`
 	Methods   []Method `json:"methods,omitzero" doc:"request methods; none: any method"`
-	Headers   []Match  `json:"headers,omitzero" doc:"conditions on request headers, all of which must hold"`
+	Headers   []Match  `json:"headers,omitzero" doc:"conditions on request headers, all of which must hold; for the host there is hosts"`
 	Query     []Match  `json:"query,omitzero" doc:"conditions on query parameters, all of which must hold"`
 	Clients   []CIDR   `json:"clients,omitzero" doc:"client addresses that this route is for; none: any client"`
 
-	CaseInsensitive bool        `json:"caseInsensitive,omitzero" doc:"match the path without regard to case"`
+	CaseInsensitive bool        `json:"caseInsensitive,omitzero" doc:"match the path without regard to case; a pathRegex as with (?i)"`
 	PathPolicy      *PathPolicy `json:"pathPolicy,omitzero" doc:"what this route allows or refuses in the spelling of a path"`
 
 	Backends []Address   `json:"backends,omitzero" doc:"every instance of the service, as scheme://host:port; they take turns"`
@@ -27,11 +27,11 @@ type Route struct {
 	Respond  *Respond    `json:"respond,omitzero" doc:"instead of backends: answer with fixed content"`
 	Static   *Static     `json:"static,omitzero" doc:"instead of backends: answer with files"`
 	Mirror   *Mirror     `json:"mirror,omitzero" doc:"send a copy of some requests to another cluster"`
-	Rewrite  *Rewrite    `json:"rewrite,omitzero" doc:"change the raw path by a regular expression"`
+	Rewrite  *Rewrite    `json:"rewrite,omitzero" doc:"change the path by a regular expression"`
 	Changes  *Transforms `json:"transforms,omitzero" doc:"change headers and query on the way"`
 
 	PathRemovePrefix Path   `json:"pathRemovePrefix,omitzero" doc:"leading segments of path that the backend does not see"`
-	PathPrefix       Prefix `json:"pathPrefix,omitzero" doc:"put in front of the path after pathRemovePrefix was taken away"`
+	PathPrefix       Prefix `json:"pathPrefix,omitzero" doc:"put in front of the path after pathRemovePrefix was taken away: /a/x becomes /b/x, /a becomes /b"`
 
 	RequireAuth          bool       `json:"requireAuth,omitzero" doc:"refuse requests without a valid token"`
 	AllowAnonymous       bool       `json:"allowAnonymous,omitzero" doc:"never ask for a token"`
@@ -81,7 +81,7 @@ type Mirror struct {
 
 // Redirect answers with a Location header.
 type Redirect struct {
-	To     Target `json:"to" required:"true" doc:"a path or an http(s) URL"`
+	To     Target `json:"to" required:"true" doc:"a path or an http(s) URL; {name} in its path is what stood for that parameter or catch-all of the route's path; without a host the client's is kept, without a query the request's; ? alone at the end drops it"`
 	Status int    `json:"status,omitzero" range:"300..399" default:"308" doc:"301, 302, 303, 307 or 308"`
 }
 
@@ -90,7 +90,7 @@ type Respond struct {
 	Status      int                        `json:"status,omitzero" range:"200..599" default:"200" doc:"status code"`
 	Body        string                     `json:"body,omitzero" doc:"the body"`
 	ContentType MediaType                  `json:"contentType,omitzero" default:"text/plain; charset=utf-8" doc:"media type of the body"`
-	Headers     map[HeaderName]HeaderValue `json:"headers,omitzero" doc:"further headers"`
+	Headers     map[HeaderName]HeaderValue `json:"headers,omitzero" doc:"further headers, without Content-Type and ETag"`
 }
 
 // Static answers with files of a directory.
@@ -100,31 +100,32 @@ type Static struct {
 	Fallback  string `json:"fallback,omitzero" doc:"file that answers a page view when no file matches"`
 }
 
-// Rewrite changes the raw path of the request.
+// Rewrite changes the path of the request as it is forwarded, with its escapes
+// as they were sent, like regexp.ReplaceAll.
 type Rewrite struct {
-	Regex Regex  `json:"regex" required:"true" doc:"what to look for in the path"`
-	To    string `json:"to,omitzero" doc:"what takes its place; $1 is the first group, ${name} a named one"`
+	Regex Regex  `json:"regex" required:"true" doc:"what to look for in the path, whose escapes stay as they were sent; ^ and $ anchor it; every match is replaced"`
+	To    string `json:"to,omitzero" doc:"what takes its place, escaped as in a path; $1 is the first group, ${name} a named one, $$ a $; nothing: it is taken away"`
 }
 
 // Transforms changes a request on its way to the backend and the response on
 // its way back.
 type Transforms struct {
-	Request  *HeaderChanges `json:"request,omitzero" doc:"headers of the request"`
+	Request  *HeaderChanges `json:"request,omitzero" doc:"headers of the request; set may hold Host, as host or host:port: what the backend sees"`
 	Response *HeaderChanges `json:"response,omitzero" doc:"headers of the response"`
 	Query    *QueryChanges  `json:"query,omitzero" doc:"query parameters of the request"`
 }
 
 // HeaderChanges are applied in the order remove, set, append.
 type HeaderChanges struct {
-	Set    map[HeaderName]HeaderValue `json:"set,omitzero" doc:"header gets this value, whatever it had"`
+	Set    map[HeaderName]HeaderValue `json:"set,omitzero" doc:"header gets this value, whatever it had, also when it was spelled with _ for -"`
 	Append map[HeaderName]HeaderValue `json:"append,omitzero" doc:"value is added to what the header has"`
-	Remove []HeaderName               `json:"remove,omitzero" doc:"header is taken away"`
+	Remove []HeaderName               `json:"remove,omitzero" doc:"header is taken away, also when it is spelled with _ for -"`
 }
 
 // QueryChanges are applied in the order remove, set.
 type QueryChanges struct {
-	Set    map[string]string `json:"set,omitzero" doc:"parameter gets this value, whatever it had"`
-	Remove []string          `json:"remove,omitzero" doc:"parameter is taken away"`
+	Set    map[string]string `json:"set,omitzero" doc:"parameter gets this value, whatever it had; a query that servers read in different ways is then answered with 400"`
+	Remove []string          `json:"remove,omitzero" doc:"parameter is taken away; a query that servers read in different ways is then answered with 400"`
 }
 
 // RouteAuth is what a route asks of a token.

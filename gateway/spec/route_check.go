@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ func (r *Route) check(c *checks) {
 	r.checkWhere(c)
 	r.checkTarget(c)
 	r.checkPaths(c)
+	checkRedirect(c, r.Path, r.Redirect)
 	r.checkConditions(c)
 	checkAccess(c, r.RequireAuth, r.AllowAnonymous)
 	if r.Auth != nil {
@@ -126,8 +126,15 @@ func checkRemoved(c *checks, path, prefix Path) {
 
 func (r *Route) checkConditions(c *checks) {
 	for i, h := range r.Headers {
-		if h.Name != "" && !tokenSyntax.MatchString(h.Name) {
-			c.fault(fmt.Sprintf("headers[%d].name", i), "is not the name of a header")
+		field := fmt.Sprintf("headers[%d].name", i)
+		switch {
+		case h.Name == "": // said already
+		case !tokenSyntax.MatchString(h.Name):
+			c.fault(field, "is not the name of a header")
+		case isHost(h.Name):
+			c.fault(field, "the host is no header here: use hosts")
+		case isConnectionHeader(HeaderName(h.Name)):
+			c.fault(field, "header %s belongs to the connection: it never reaches a route", h.Name)
 		}
 	}
 }
@@ -183,62 +190,26 @@ func (r *Respond) check(c *checks) {
 	if r.Body != "" && slices.Contains([]int{204, 205, 304}, r.Status) {
 		c.fault("body", "a response of status %d has no body", r.Status)
 	}
+	if strings.Contains(string(r.ContentType), "/*") {
+		c.fault("contentType", "must be one media type")
+	}
 	for name := range r.Headers {
-		checkHeader(c, "headers."+string(name), name)
+		r.checkHeader(c, "headers."+string(name), name)
 	}
 }
 
-func (h *HeaderChanges) check(c *checks) {
-	for name := range h.Set {
-		checkHeader(c, "set."+string(name), name)
+// checkHeader refuses what follows from the other fields.
+func (r *Respond) checkHeader(c *checks, field string, name HeaderName) {
+	switch strings.ToLower(string(name)) {
+	case "content-type":
+		c.fault(field, "use contentType")
+	case "etag":
+		c.fault(field, "the gateway makes it from the body")
+	case "host":
+		c.fault(field, "a response has no host")
+	default:
+		checkHeader(c, field, name)
 	}
-	for name := range h.Append {
-		checkHeader(c, "append."+string(name), name)
-	}
-	for i, name := range h.Remove {
-		checkHeader(c, fmt.Sprintf("remove[%d]", i), name)
-	}
-}
-
-func checkHeader(c *checks, field string, name HeaderName) {
-	if isConnectionHeader(name) {
-		c.fault(field, "header %s belongs to the connection: the gateway writes it itself", name)
-	}
-}
-
-var groupReference = regexp.MustCompile(`\$(?:\{(\w+)\}|(\w+)|(\$))`)
-
-func (r *Rewrite) check(c *checks) {
-	if r.Regex == "" {
-		return
-	}
-	groups := r.Regex.Compile().SubexpNames()
-	for _, ref := range groupReference.FindAllStringSubmatch(r.To, -1) {
-		name := ref[1] + ref[2]
-		if name != "" && !slices.Contains(groups, name) && !isGroup(name, len(groups)) {
-			c.fault("to", "%s names a group that regex does not have%s", ref[0], bracesHint(ref[2]))
-		}
-	}
-}
-
-// isGroup says whether a name is the number of one of count groups, with the
-// whole match as group 0.
-func isGroup(name string, count int) bool {
-	for n := range count {
-		if name == fmt.Sprint(n) {
-			return true
-		}
-	}
-	return false
-}
-
-// bracesHint helps with $1x, which Go reads as the group named "1x".
-func bracesHint(name string) string {
-	digits := strings.TrimRight(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-	if digits == "" || digits == name {
-		return ""
-	}
-	return fmt.Sprintf(": write ${%s}%s", digits, strings.TrimPrefix(name, digits))
 }
 
 func (cl *Claim) check(c *checks) {
