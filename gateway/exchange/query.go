@@ -18,30 +18,40 @@ type Query struct{ raw []byte }
 // Parameter is one piece of a query. Its slices are as sent.
 type Parameter struct{ Raw, Name, Value []byte }
 
+// QueryError is a query that servers may read in different ways.
+type QueryError struct{ Problem string }
+
+func (e *QueryError) Error() string { return "query: " + e.Problem }
+
 // ParseQuery checks a raw query, with or without its question mark, for what
 // servers differ on: ";" which some take for "&" (golang/go#25192), "%" without
 // two hex digits, a NUL in any spelling, "#", controls and spaces, and more
-// parameters than some read. It allocates nothing for a query that it takes.
+// parameters than some read. The error is a *QueryError. A query that is taken
+// costs no allocation.
 func ParseQuery(raw []byte) (Query, error) {
 	raw = bytes.TrimPrefix(raw, []byte("?"))
 	if n := bytes.Count(raw, []byte("&")) + 1; n > maxParameters {
-		return Query{}, fmt.Errorf("query: %d parameters are more than %d", n, maxParameters)
+		return Query{}, refuseQuery("%d parameters are more than %d", n, maxParameters)
 	}
 	for i, c := range raw {
 		if c > ' ' && c != ';' && c != '#' && c != '%' && c != 0x7f {
 			continue
 		}
 		if c != '%' {
-			return Query{}, fmt.Errorf("query: raw %q", c)
+			return Query{}, refuseQuery("raw %q", c)
 		}
 		switch value, ok := unescape(raw[i:]); {
 		case !ok:
-			return Query{}, fmt.Errorf("query: %q is no escape", raw[i:min(i+3, len(raw))])
+			return Query{}, refuseQuery("%q is no escape", raw[i:min(i+3, len(raw))])
 		case value == 0:
-			return Query{}, fmt.Errorf("query: %s is an encoded NUL", raw[i:i+3])
+			return Query{}, refuseQuery("%s is an encoded NUL", raw[i:i+3])
 		}
 	}
 	return Query{raw}, nil
+}
+
+func refuseQuery(problem string, args ...any) error {
+	return &QueryError{fmt.Sprintf(problem, args...)}
 }
 
 // All yields the parameters in order. Empty pieces, as in a&&b, are skipped.
