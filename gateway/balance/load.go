@@ -1,0 +1,16 @@
+package balance
+
+import "sync/atomic"
+
+// Load counts the requests that a destination has now. It belongs to the
+// destination, not to a Balancer, and must not be copied.
+type Load struct{ n atomic.Int64 }
+
+// Begin counts a request. Each is followed by one End.
+func (l *Load) Begin() { l.n.Add(1) }
+
+// End counts it no longer.
+func (l *Load) End() { l.n.Add(-1) }
+
+// Now is the number of requests under way.
+func (l *Load) Now() int64 { return l.n.Load() }
