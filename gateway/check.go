@@ -1,6 +1,9 @@
 package gateway
 
 import (
+	"cmp"
+	"slices"
+
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
@@ -12,7 +15,10 @@ import (
 func (g *Gateway) Check(current, candidate kv.View) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before := newPlan(g.live, g.static, current, g.lastGood)
+	before := g.live
+	if current.Head() != before.view.Head() {
+		before = newPlan(g.live, g.static, current, g.lastGood)
+	}
 	after := newPlan(before, g.static, candidate, g.lastGood)
 	touched := func(key string) bool { return written(kv.Key(key), current, candidate) }
 	return g.located(worsened(before, after, touched))
@@ -33,28 +39,40 @@ func (g *Gateway) located(faults spec.Faults) error {
 // keys in any case, and one for each route that after answers with 503 and before
 // did not: it may have been served by a last good version that after takes away.
 func worsened(before, after *plan, touched func(key string) bool) spec.Faults {
-	known := make(map[spec.Fault]bool, len(before.faults))
-	for _, f := range before.faults {
-		known[identity(f)] = true
-	}
 	var worse spec.Faults
-	named := map[string]bool{}
-	for _, f := range after.faults {
-		if !known[identity(f)] || touched(f.Key) {
+	for c := range after.since(before) {
+		worse = append(worse, c.worsened(touched(c.key))...)
+	}
+	sortFaults(worse)
+	return worse
+}
+
+func (c change) worsened(touched bool) (worse spec.Faults) {
+	if c.now == nil {
+		return nil
+	}
+	known := map[spec.Fault]bool{}
+	if c.old != nil {
+		for _, f := range c.old.faults {
+			known[identity(f)] = true
+		}
+	}
+	for _, f := range c.now.faults {
+		if touched || !known[identity(f)] {
 			worse = append(worse, f)
-			named[f.Key] = true
 		}
 	}
-	served := make(map[string]bool, len(before.routes))
-	for _, r := range before.routes {
-		served[r.key] = !r.blocked
-	}
-	for _, r := range after.routes {
-		if r.blocked && served[r.key] && !named[r.key] {
-			worse = append(worse, spec.Fault{Key: r.key, Problem: "would be served no more: " + r.problem})
-		}
+	if r := c.now.route; len(worse) == 0 && r != nil && r.blocked && c.old.serves() {
+		worse = spec.Faults{{Key: c.key, Problem: "would be served no more: " + r.problem}}
 	}
 	return worse
+}
+
+// serves tells whether a route's key is served, by whatever version.
+func (v *verdict) serves() bool { return v != nil && v.route != nil && !v.route.blocked }
+
+func sortFaults(faults spec.Faults) {
+	slices.SortStableFunc(faults, func(a, b spec.Fault) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 // identity is what makes a fault the same one: its wording may name things that

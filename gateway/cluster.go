@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/spec"
 	"grapevine/gateway/stdhttp"
@@ -17,13 +18,28 @@ type bounds = stdhttp.Options
 // cluster is a live set of destinations.
 type cluster struct {
 	id           string
+	planned      *plannedCluster
 	destinations []*destination
+	balancer     *balance.Balancer
 	state        *clusterState
+}
+
+// load gives the load that an address has in the cluster, new if it is not
+// there. A nil cluster has no address.
+func (c *cluster) load(address spec.Address) *balance.Load {
+	if c != nil {
+		for _, d := range c.destinations {
+			if d.id == address {
+				return d.load
+			}
+		}
+	}
+	return &balance.Load{}
 }
 
 // clusterState is what a cluster keeps while its configuration changes.
 type clusterState struct {
-	// turn counts picks; the next destination follows from it.
+	// turn counts picks; which destination is next follows from it.
 	turn     atomic.Uint64
 	inFlight prometheus.Gauge
 	attempts prometheus.Counter
@@ -31,10 +47,13 @@ type clusterState struct {
 }
 
 // destination is one address of a cluster. Its pool is shared by every cluster
-// that has the address.
+// that has the address, its load is the cluster's own.
 type destination struct {
+	id      spec.Address
 	address string
+	weight  int
 	pool    *pool
+	load    *balance.Load
 }
 
 // pool is the connections to one address, for as long as a table wants them.
@@ -48,14 +67,22 @@ func newPool(address spec.Address) *pool {
 	return &pool{upstream: stdhttp.NewUpstream(address.URL())}
 }
 
-func (p *pool) acquire() { p.users.Add(1) }
+// begin starts a use of the destination.
+func (d *destination) begin() {
+	d.load.Begin()
+	d.pool.users.Add(1)
+}
 
-// release ends a use. The last one of a retired pool closes what it left idle.
-func (p *pool) release() {
-	if p.users.Add(-1) == 0 && p.retired.Load() {
-		p.upstream.Close()
+// end ends a use. The last one of a retired pool closes what it left idle.
+func (d *destination) end() {
+	d.load.End()
+	if d.pool.users.Add(-1) == 0 && d.pool.retired.Load() {
+		d.pool.upstream.Close()
 	}
 }
+
+// Finished ends the use of the destination by an exchange.
+func (d *destination) Finished(*exchange.Exchange, error) { d.end() }
 
 // retire closes the idle connections, now and after every use that is still
 // under way.
@@ -64,46 +91,55 @@ func (p *pool) retire() {
 	p.upstream.Close()
 }
 
-// Finished ends the use of the pool by an exchange.
-func (p *pool) Finished(*exchange.Exchange, error) { p.release() }
-
-// forward sends x to the destination whose turn it is. When no connection can
-// be made, so that no byte was sent, the others are tried in turn.
+// forward sends x to the destination that the balancer picks. When no
+// connection can be made, so that no byte was sent, the others are tried.
 func (c *cluster) forward(x *exchange.Exchange, b bounds) {
-	if len(c.destinations) == 0 {
+	next := c.balancer.Pick(c.state.turn.Add(1)-1, &x.Request)
+	if next < 0 {
 		x.Fail(exchange.Problem{
 			Status: 503, Code: "no_destination", Detail: fmt.Sprintf("cluster %s has no destination.", c.id),
 			Fields: exchange.Fields{retryAfter},
 		})
 		return
 	}
-	turn := c.state.turn.Add(1) - 1
-	var err error
-	for i := range uint64(len(c.destinations)) {
-		d := c.destinations[(turn+i)%uint64(len(c.destinations))]
-		if err = c.attempt(x, d, b); err == nil {
-			return
+	err := c.attempt(x, c.destinations[next], b)
+	if err != nil && phaseOf(err) == exchange.PhaseConnect {
+		err = c.tryOthers(x, b, next, err)
+	}
+	if err != nil {
+		failAttempt(x, err)
+	}
+}
+
+// tryOthers goes on after a destination that could not be reached.
+func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, first int, err error) error {
+	tried := []int{first}
+	for phaseOf(err) == exchange.PhaseConnect {
+		next := c.balancer.After(tried, &x.Request)
+		if next < 0 {
+			return err
 		}
-		if phaseOf(err) != exchange.PhaseConnect {
-			break
+		tried = append(tried, next)
+		if err = c.attempt(x, c.destinations[next], b); err == nil {
+			return nil
 		}
 	}
-	failAttempt(x, err)
+	return err
 }
 
 func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error {
 	x.Attempts++
 	x.Cluster, x.Destination = c.id, d.address
 	c.state.attempts.Inc()
-	d.pool.acquire()
+	d.begin()
 	err := d.pool.upstream.RoundTrip(x, b)
 	if err != nil {
-		d.pool.release()
+		d.end()
 		c.state.failures[phaseOf(err)].Inc()
 		return err
 	}
 	c.state.inFlight.Inc()
-	x.OnFinish(d.pool)
+	x.OnFinish(d)
 	x.OnFinish(c.state)
 	return nil
 }

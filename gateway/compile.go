@@ -1,118 +1,195 @@
 package gateway
 
 import (
+	"strings"
 	"time"
 
+	"grapevine/gateway/action"
+	"grapevine/gateway/balance"
+	"grapevine/gateway/exchange"
 	"grapevine/gateway/routing"
 	"grapevine/gateway/spec"
 )
 
-// compile makes a plan live. What previous has and the plan still wants is
-// carried over; previous may be nil. Nothing is retired here: the caller does
-// that after the swap (see retire).
-func compile(previous *Table, p *plan, m *metrics, chain chainOptions) *Table {
+// compile makes a plan live: a table that shares with previous, which may be
+// nil, whatever did not change. Nothing is retired here: the caller settles the
+// turnover after the swap.
+func compile(previous *Table, p *plan, estate *estate, chain chainOptions) (*Table, *turnover) {
 	t := &Table{
-		plan:     p,
-		hash:     p.hash(),
-		builtAt:  time.Now(),
-		clusters: map[string]*cluster{},
-		planned:  map[*plannedCluster]*cluster{},
-		pools:    map[spec.Address]*pool{},
-		trust:    p.settings.trust(),
-		probes:   probePaths(&p.settings.ready),
-		stray:    m.route(""),
+		plan:    p,
+		hash:    p.hash(),
+		builtAt: time.Now(),
+		trust:   p.settings.trust(),
+		probes:  probePaths(&p.settings.ready),
+		stray:   estate.metrics.route(""),
 	}
-	rules := make([]routing.Rule, 0, len(p.routes))
-	for _, planned := range p.routes {
-		t.routes = append(t.routes, t.newRoute(previous, planned, m))
-		rules = append(rules, planned.rule())
-	}
-	t.matcher = routing.NewLinear(rules)
+	c := &compiler{Table: t, estate: estate, previous: previous}
+	c.run()
 	t.handler = t.chain(chain)
-	return t
+	return t, &c.turnover
 }
 
-func (t *Table) newRoute(previous *Table, planned *plannedRoute, m *metrics) *route {
-	r := &route{
-		id:      planned.id,
-		strip:   len(planned.spec.PathRemovePrefix.Template().Segments),
-		metrics: m.route(planned.id),
+// compiler holds a table while it is being made.
+type compiler struct {
+	*Table
+	estate   *estate
+	previous *Table // nil before the first
+	// anew is set when nothing but pools, counters and loads can be taken over,
+	// since what every route is made of has changed.
+	anew     bool
+	turnover turnover
+
+	routing   *routing.Edit
+	routed    indexEdit[*route]
+	clustered indexEdit[*cluster]
+}
+
+func (c *compiler) run() {
+	previous := c.previous
+	c.anew = previous == nil || c.plan.base != previous.plan.id || c.plan.settings != previous.plan.settings
+	if previous == nil {
+		previous = &Table{}
 	}
-	if !planned.blocked {
-		r.cluster = t.newCluster(previous, planned.cluster, m)
-		r.bounds = t.plan.settings.bounds(planned.spec, planned.cluster.policy)
+	if c.anew {
+		c.routing, c.routed, c.clustered = (*routing.Trie)(nil).Edit(), index[*route]{}.edit(), index[*cluster]{}.edit()
+	} else {
+		c.routing, c.routed, c.clustered = previous.trie.Edit(), previous.routes.edit(), previous.clusters.edit()
+	}
+	c.previous = previous
+	c.each(clusterPrefix, c.cluster)
+	c.each(routePrefix, c.route)
+	c.trie, c.routes, c.clusters = c.routing.Done(), c.routed.done(), c.clustered.done()
+}
+
+// each visits the changes under a prefix, or everything when the table is made
+// anew.
+func (c *compiler) each(prefix string, do func(key string, now *verdict)) {
+	if !c.anew {
+		for _, ch := range c.plan.changes {
+			if strings.HasPrefix(ch.key, prefix) {
+				do(ch.key, ch.now)
+			}
+		}
+		return
+	}
+	for key, now := range c.plan.verdicts.under(prefix) {
+		do(key, now)
+	}
+	if c.previous.plan == nil {
+		return
+	}
+	for key := range c.previous.plan.verdicts.under(prefix) {
+		if c.plan.verdicts.get(key) == nil {
+			do(key, nil)
+		}
+	}
+}
+
+// cluster makes a named cluster live.
+func (c *compiler) cluster(key string, now *verdict) {
+	before := c.previous.clusters.get(key)
+	if before != nil {
+		c.turnover.gone = append(c.turnover.gone, before)
+		c.clustered.del(key)
+	}
+	if now != nil && !now.cluster.blocked {
+		c.clustered.set(key, c.newCluster(now.cluster, before))
+	}
+}
+
+// route makes a route live.
+func (c *compiler) route(key string, now *verdict) {
+	before := c.previous.routes.get(key)
+	if before != nil {
+		c.forget(key, before)
+	}
+	if now == nil || now.route == nil {
+		if before != nil {
+			c.turnover.goneRoutes = append(c.turnover.goneRoutes, before)
+			c.turnover.removed++
+		}
+		return
+	}
+	if before == nil {
+		c.turnover.added++
+	}
+	r := c.newRoute(now.route, before)
+	c.routed.set(key, r)
+	if r.rule != nil {
+		c.routing.Insert(r.rule)
+	}
+}
+
+func (c *compiler) forget(key string, before *route) {
+	if before.cluster != nil && !before.planned.cluster.named {
+		c.turnover.gone = append(c.turnover.gone, before.cluster)
+	}
+	if c.anew {
+		return
+	}
+	c.routed.del(key)
+	if before.rule != nil {
+		c.routing.Remove(before.rule)
+	}
+}
+
+func (c *compiler) newRoute(planned *plannedRoute, before *route) *route {
+	r := &route{id: planned.id, planned: planned}
+	if before != nil {
+		r.metrics = before.metrics
+	} else {
+		r.metrics = c.estate.metrics.route(planned.id)
+	}
+	r.rule = routing.NewRule(planned.id, planned.spec, r)
+	if planned.blocked {
+		return r
+	}
+	r.policy = routing.NewPolicy(planned.spec.PathPolicy)
+	r.target = action.NewTarget(planned.spec)
+	if changes := planned.spec.Changes; changes != nil {
+		r.request, r.response = action.NewHeaders(changes.Request), action.NewHeaders(changes.Response)
+	}
+	if r.answer = newAnswer(planned.spec); r.answer == nil {
+		r.cluster = c.clusterOf(planned, before)
+		r.bounds = c.plan.settings.bounds(planned.spec, planned.cluster.policy)
 	}
 	return r
 }
 
-func (t *Table) newCluster(previous *Table, planned *plannedCluster, m *metrics) *cluster {
-	// By identity: a route's own backends make a cluster with the id that a named
-	// one may have as well. The two share counters and nothing else.
-	if c := t.planned[planned]; c != nil {
-		return c
+// newAnswer is how a route answers that forwards nothing; nil if it forwards.
+func newAnswer(r *spec.Route) exchange.Handler {
+	switch {
+	case r.Redirect != nil:
+		return action.NewRedirect(r)
+	case r.Respond != nil:
+		return action.NewRespond(r.Respond)
+	default:
+		return nil
 	}
-	c := &cluster{id: planned.id}
-	if same := t.clusters[planned.id]; same != nil {
-		c.state = same.state
-	} else if previous != nil && previous.clusters[planned.id] != nil {
-		c.state = previous.clusters[planned.id].state
-	} else {
-		c.state = m.cluster(planned.id)
+}
+
+// clusterOf gives the live cluster of a route: the named one, or its own.
+func (c *compiler) clusterOf(planned *plannedRoute, before *route) *cluster {
+	if planned.cluster.named {
+		return c.clustered.get(clusterPrefix + planned.cluster.id)
 	}
+	var same *cluster
+	if before != nil && before.cluster != nil && !before.planned.cluster.named {
+		same = before.cluster
+	}
+	return c.newCluster(planned.cluster, same)
+}
+
+// newCluster makes a cluster live, with the loads of what it was before.
+func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster {
+	live := &cluster{id: planned.id, planned: planned, state: c.estate.state(planned.id)}
+	targets := make([]balance.Target, 0, len(planned.destinations))
 	for _, d := range planned.destinations {
-		c.destinations = append(c.destinations, &destination{string(d.address), t.newPool(previous, d.address)})
+		load := before.load(d.address)
+		live.destinations = append(live.destinations, &destination{d.address, string(d.address), d.weight, c.estate.pool(d.address), load})
+		targets = append(targets, balance.Target{Address: string(d.address), Weight: d.weight, Load: load})
 	}
-	t.planned[planned], t.clusters[planned.id] = c, c
-	return c
-}
-
-func (t *Table) newPool(previous *Table, address spec.Address) *pool {
-	if t.pools[address] == nil {
-		if previous != nil && previous.pools[address] != nil {
-			t.pools[address] = previous.pools[address]
-		} else {
-			t.pools[address] = newPool(address)
-		}
-	}
-	return t.pools[address]
-}
-
-// rule says which requests a planned route takes. One without a path, which
-// only a blocked route can be, takes none.
-func (r *plannedRoute) rule() routing.Rule {
-	rule := routing.Rule{ID: spec.RouteID(r.id), Order: r.spec.Order, Path: r.spec.Path.Template(), Never: r.spec.Path == ""}
-	for _, host := range r.spec.Hosts {
-		rule.Hosts = append(rule.Hosts, string(host))
-	}
-	for _, method := range r.spec.Methods {
-		rule.Methods = append(rule.Methods, string(method))
-	}
-	return rule
-}
-
-// retire lets go of what previous had and t has not. It is called after t has
-// gone live, so that no new request can want it; those under way keep it.
-func (t *Table) retire(previous *Table, m *metrics) {
-	if previous == nil {
-		return
-	}
-	for address, pool := range previous.pools {
-		if t.pools[address] == nil {
-			pool.retire()
-		}
-	}
-	for id := range previous.clusters {
-		if t.clusters[id] == nil {
-			m.dropCluster(id)
-		}
-	}
-	now := make(map[string]bool, len(t.routes))
-	for _, r := range t.routes {
-		now[r.id] = true
-	}
-	for _, r := range previous.routes {
-		if !now[r.id] {
-			m.dropRoute(r.id)
-		}
-	}
+	live.balancer = balance.New(planned.policy.LoadBalancing, planned.policy.HashOn, targets)
+	c.turnover.born = append(c.turnover.born, live)
+	return live
 }

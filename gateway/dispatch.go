@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,29 +24,21 @@ func (t *Table) dispatch(x *exchange.Exchange) {
 	}
 	path, query, err := splitTarget(x.Request.Target)
 	if err != nil {
-		x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})
+		failBadPath(x, err)
 		return
 	}
-	match, err := t.match(&x.Request, path)
-	if err != nil {
-		x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})
-		return
+	r, allow, err := t.match(&x.Request, path, query)
+	switch {
+	case errors.Is(err, routing.ErrAmbiguousQuery):
+		failAmbiguousQuery(x, err)
+	case err != nil:
+		failBadPath(x, err)
+	case r == nil:
+		failUnmatched(x, allow)
+	default:
+		x.Route, metrics = r.id, r.metrics
+		r.serve(x, path, query)
 	}
-	if match.Index < 0 {
-		failUnmatched(x, match.Allow)
-		return
-	}
-	r := t.routes[match.Index]
-	x.Route, metrics = r.id, r.metrics
-	if r.cluster == nil {
-		x.Fail(exchange.Problem{
-			Status: 503, Code: "route_quarantined", Detail: fmt.Sprintf("Route %s has no valid configuration.", r.id),
-			Fields: exchange.Fields{retryAfter},
-		})
-		return
-	}
-	x.Request.Target = forwardTarget(path, query, r.strip)
-	r.cluster.forward(x, r.bounds)
 }
 
 // requestPath is a path in both forms.
@@ -67,35 +60,60 @@ func splitTarget(target []byte) (path requestPath, query []byte, err error) {
 	return path, query, err
 }
 
-// match decides by the canonical path. A path with %2F is refused when a
-// backend that decodes it would see the path of another route.
-func (t *Table) match(req *exchange.Request, path requestPath) (routing.Match, error) {
-	ask := routing.Request{Method: req.Method, Host: routing.Hostname(req.Authority), Path: path.Canonical}
-	found := t.matcher.Match(ask)
-	if !path.EncodedSlash {
-		return found, nil
+// match decides by the canonical path. A path is refused when a backend that
+// reads it more leniently would see the path of another route.
+func (t *Table) match(req *exchange.Request, path requestPath, query []byte) (r *route, allow []string, err error) {
+	var buffer [256]byte
+	ask := routing.Request{
+		Method: req.Method, Host: routing.Hostname(req.Authority, buffer[:0]), Path: path.Canonical, Query: query,
+		Fields: req.Fields, Client: req.Client,
 	}
-	seen, err := path.DecodeSlashes()
-	if err != nil {
-		return found, err
+	found := t.trie.Match(&ask)
+	if found.Err != nil {
+		return nil, nil, found.Err
 	}
-	ask.Path = seen.Canonical
-	if other := t.matcher.Match(ask); other.Index != found.Index {
-		return found, &routing.PathError{Path: string(path.raw), Problem: "with %2F decoded it is the path of another route"}
+	r = routeOf(found)
+	var policy routing.Policy
+	if r != nil {
+		policy = r.policy
 	}
-	return found, nil
+	if path.Marks == 0 {
+		return r, found.Allow, nil
+	}
+	if err := policy.Check(path.raw, path.Marks); err != nil {
+		return nil, nil, err
+	}
+	for seen := range policy.Lenient(path.Path) {
+		ask.Path = seen
+		if other := t.trie.Match(&ask); other.Err != nil || routeOf(other) != r {
+			return nil, nil, routing.ErrAmbiguous(path.raw)
+		}
+	}
+	return r, found.Allow, nil
 }
 
-// forwardTarget is what the backend receives: the raw path when only its
-// encoding differs from the canonical one, less the segments that the route
-// strips, and the query as it came.
-func forwardTarget(path requestPath, query []byte, strip int) []byte {
-	from := path.raw
-	if path.Restructured {
-		from = path.Canonical
+func routeOf(m routing.Match) *route {
+	if m.Rule == nil {
+		return nil
 	}
-	rest := routing.CutSegments(from, strip)
-	return append(rest[:len(rest):len(rest)], query...)
+	return m.Rule.Value.(*route)
+}
+
+// forwardable is the path that a backend may see: the raw one when only its
+// encoding differs from the canonical one.
+func (p requestPath) forwardable() []byte {
+	if p.Restructured {
+		return p.Canonical
+	}
+	return p.raw
+}
+
+func failBadPath(x *exchange.Exchange, err error) {
+	x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})
+}
+
+func failAmbiguousQuery(x *exchange.Exchange, err error) {
+	x.Fail(exchange.Problem{Status: 400, Code: "ambiguous_query", Detail: err.Error()})
 }
 
 func failUnmatched(x *exchange.Exchange, allow []string) {

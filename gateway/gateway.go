@@ -47,11 +47,12 @@ type Gateway struct {
 	table    atomic.Pointer[Table]
 	draining atomic.Bool
 
-	// mu guards the making of tables: static, live and kept.
+	// mu guards the making of tables: static, live, kept and estate.
 	mu     sync.Mutex
 	static *spec.File
 	live   *plan // of the live table, nil before the first
 	kept   map[kv.Key]*decoded
+	estate *estate
 
 	// swapMu guards swapped, which is closed and replaced at each swap.
 	swapMu  sync.Mutex
@@ -64,6 +65,7 @@ func New(o Options) *Gateway {
 		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap,
 		metrics: newMetrics(), swapped: make(chan struct{}),
 	}
+	g.estate = newEstate(g.metrics)
 	if g.static == nil {
 		g.static = &spec.File{}
 	}
@@ -125,12 +127,12 @@ func sleepUntil(ctx context.Context, then time.Time) bool {
 func (g *Gateway) refresh() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.source.View().Rev() == g.live.rev {
+	if g.source.View().Rev() == g.live.rev() {
 		return
 	}
 	if err := g.install(g.static, blockStaticFaults); err != nil {
 		g.metrics.rejected.Inc()
-		g.logger.Error("table was not made", "err", err, "serving", g.live.rev.String())
+		g.logger.Error("table was not made", "err", err, "serving", g.live.rev().String())
 	}
 }
 
@@ -170,15 +172,15 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 		}
 	}
 	previous := g.table.Load()
-	t := compile(previous, p, g.metrics, chainOptions{g.middleware, g.readiness, g.logger})
+	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.logger})
 	t.took = time.Since(start)
 	g.keepGood(p)
 	g.static, g.live = static, p
 	g.table.Store(t) // first the swap, then retire what no request can want any more
 	g.announceSwap()
-	t.retire(previous, g.metrics)
+	g.estate.settle(turnover)
 	g.metrics.live(t)
-	g.logSwap(previous, t)
+	g.logSwap(previous, t, turnover)
 	g.onSwap(t)
 	return nil
 }
@@ -198,44 +200,39 @@ func (g *Gateway) refusals(p *plan, static *spec.File, view kv.View) spec.Faults
 // in the file.
 func staticFaults(p *plan, static *spec.File) spec.Faults {
 	var faults spec.Faults
-	for _, f := range p.faults {
-		if _, operators := p.decoded[kv.Key(f.Key)]; !operators {
+	for _, f := range p.faults() {
+		if p.decoded.get(f.Key) == nil {
 			faults = append(faults, static.Locate(f))
 		}
 	}
 	return faults
 }
 
-func (g *Gateway) logSwap(previous, t *Table) {
-	from, added, removed := kv.Rev{}, len(t.routes), 0
+// logSwap says what a swap brought, and which keys it found faults in.
+func (g *Gateway) logSwap(previous, t *Table, turnover *turnover) {
+	var from kv.Rev
+	var before *plan
 	if previous != nil {
-		from = previous.Rev()
-		added, removed = countChanges(previous.routes, t.routes)
+		from, before = previous.Rev(), previous.plan
+	}
+	quarantined := 0
+	for range t.plan.quarantined() {
+		quarantined++
 	}
 	level := slog.LevelInfo
-	if len(t.plan.quarantined) > 0 {
+	if quarantined > 0 {
 		level = slog.LevelWarn
 	}
-	g.logger.Log(context.Background(), level, "table is live", "from", from.String(), "to", t.Rev().String(), "routes", len(t.routes),
-		"added", added, "removed", removed, "quarantined", len(t.plan.quarantined), "hash", t.hash, "took", t.took.String())
-	for _, f := range t.plan.faults {
-		g.logger.Warn("key is quarantined", "key", f.Key, "field", f.Field, "problem", f.Problem)
-	}
-}
-
-func countChanges(before, now []*route) (added, removed int) {
-	had := make(map[string]bool, len(before))
-	for _, r := range before {
-		had[r.id] = true
-	}
-	for _, r := range now {
-		if had[r.id] {
-			delete(had, r.id)
-		} else {
-			added++
+	g.logger.Log(context.Background(), level, "table is live", "from", from.String(), "to", t.Rev().String(), "routes", t.routes.len(),
+		"added", turnover.added, "removed", turnover.removed, "quarantined", quarantined, "hash", t.hash, "took", t.took.String())
+	for c := range t.plan.since(before) {
+		if c.now == nil {
+			continue
+		}
+		for _, f := range c.now.faults {
+			g.logger.Warn("key is quarantined", "key", f.Key, "field", f.Field, "problem", f.Problem)
 		}
 	}
-	return added, len(had)
 }
 
 // announceSwap wakes whoever waits for a revision.
@@ -293,9 +290,7 @@ func (g *Gateway) Collector() prometheus.Collector { return g.metrics }
 // Close closes idle connections to all destinations. Call it when no request
 // is served any more.
 func (g *Gateway) Close() {
-	if t := g.Table(); t != nil {
-		for _, pool := range t.pools {
-			pool.retire()
-		}
-	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.estate.close()
 }

@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"crypto/sha256"
+	"slices"
 	"strings"
 
 	"grapevine/gateway/spec"
@@ -35,25 +35,48 @@ const (
 type decoded struct {
 	spec.Decoded
 	rev    kv.Rev
-	hash   [sha256.Size]byte
 	faults spec.Faults
 }
 
-// decodeView reads every key under gateway/, taking from before what has not
-// changed.
-func decodeView(view kv.View, before map[kv.Key]*decoded) map[kv.Key]*decoded {
-	now := make(map[kv.Key]*decoded, len(before))
-	for entry := range view.Under(ownPrefix) {
-		if spec.Ephemeral(string(entry.Key)) {
-			continue
+// read brings p.decoded in line with the view and gives the keys that changed
+// since previous; all of them when that can't be told. Only then every key is
+// looked at.
+func (p *planner) read(previous *plan) (changed []kv.Key) {
+	if p.base != nil {
+		changed, _ = p.view.ChangedSince(p.base.view)
+		changed = slices.DeleteFunc(changed, func(key kv.Key) bool { return !own(key) })
+		for _, key := range changed {
+			p.readKey(key, p.base)
 		}
-		if old := before[entry.Key]; old != nil && old.rev == entry.ModRev {
-			now[entry.Key] = old
-			continue
-		}
-		now[entry.Key] = decodeEntry(entry.Key, entry.Value, entry.ModRev)
+		return changed
 	}
-	return now
+	for entry := range p.view.Under(ownPrefix) {
+		if own(entry.Key) {
+			changed = append(changed, entry.Key)
+			p.readKey(entry.Key, previous)
+		}
+	}
+	return changed
+}
+
+// own tells whether key is an operator's that the gateway reads.
+func own(key kv.Key) bool {
+	return strings.HasPrefix(string(key), ownPrefix) && !spec.Ephemeral(string(key))
+}
+
+func (p *planner) readKey(key kv.Key, before *plan) {
+	entry, there := p.view.Get(key)
+	if !there {
+		p.decoding.del(string(key))
+		return
+	}
+	if before != nil {
+		if old := before.decoded.get(string(key)); old != nil && old.rev == entry.ModRev {
+			p.decoding.set(string(key), old)
+			return
+		}
+	}
+	p.decoding.set(string(key), decodeEntry(key, entry.Value, entry.ModRev))
 }
 
 func decodeEntry(key kv.Key, value []byte, rev kv.Rev) *decoded {
@@ -61,7 +84,6 @@ func decodeEntry(key kv.Key, value []byte, rev kv.Rev) *decoded {
 	var err error
 	d.Decoded, err = spec.Decode(string(key), value, spec.FormJSON)
 	d.faults = asFaults(string(key), err)
-	d.hash = sha256.Sum256(d.JSON)
 	return d
 }
 
@@ -78,6 +100,4 @@ func asFaults(key string, err error) spec.Faults {
 }
 
 // idOf is the last segment of a key.
-func idOf(key kv.Key) string {
-	return string(key[strings.LastIndexByte(string(key), '/')+1:])
-}
+func idOf(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }

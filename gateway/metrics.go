@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,7 @@ func newMetrics() *metrics {
 			Name: "grapevine_table_revision", Help: "Revision that the live table was made from.",
 		}),
 		routes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "grapevine_table_routes", Help: "Routes of the live table, by state.",
+			Name: "grapevine_table_routes", Help: "Routes of the live table, by state (hidden: static, and an operator's route has the id).",
 		}, []string{"state"}),
 		faults: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "grapevine_table_quarantined_keys", Help: "Keys that are not served as they stand.",
@@ -95,30 +96,65 @@ const clientLeft = "499"
 
 var classes = [...]string{clientLeft, "1xx", "2xx", "3xx", "4xx", "5xx"}
 
-// routeMetrics are the series of one route, told of each exchange's end.
+// routeMetrics are the series of one route, told of each exchange's end. They
+// are there from the first request on: of 100,000 routes most have none.
 type routeMetrics struct {
+	id    string
+	of    *metrics
+	bound atomic.Pointer[boundMetrics]
+
+	// mu guards the step to bound, and dropped: what ends later is not counted,
+	// or the series would be there again.
+	mu      sync.Mutex
+	dropped bool
+}
+
+type boundMetrics struct {
 	byClass  [len(classes)]prometheus.Counter
 	duration prometheus.Observer
 }
 
-// route binds the series of a route, "" for requests that no route took.
-func (m *metrics) route(id string) *routeMetrics {
-	r := &routeMetrics{duration: m.duration.WithLabelValues(id)}
-	for i, class := range classes {
-		r.byClass[i] = m.requests.WithLabelValues(id, class)
-	}
-	return r
-}
+// route gives the series of a route, "" for requests that no route took.
+func (m *metrics) route(id string) *routeMetrics { return &routeMetrics{id: id, of: m} }
 
 // Finished counts an exchange.
 func (r *routeMetrics) Finished(x *exchange.Exchange, _ error) {
-	r.byClass[x.Response.Status/100%len(classes)].Inc()
-	r.duration.Observe(time.Since(x.Started).Seconds())
+	b := r.bound.Load()
+	if b == nil {
+		if b = r.bind(); b == nil {
+			return
+		}
+	}
+	b.byClass[x.Response.Status/100%len(classes)].Inc()
+	b.duration.Observe(time.Since(x.Started).Seconds())
 }
 
-func (m *metrics) dropRoute(id string) {
-	m.requests.DeletePartialMatch(prometheus.Labels{"route": id})
-	m.duration.DeleteLabelValues(id)
+func (r *routeMetrics) bind() *boundMetrics {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b := r.bound.Load(); b != nil || r.dropped {
+		return b
+	}
+	b := &boundMetrics{duration: r.of.duration.WithLabelValues(r.id)}
+	for i, class := range classes {
+		b.byClass[i] = r.of.requests.WithLabelValues(r.id, class)
+	}
+	r.bound.Store(b)
+	return b
+}
+
+// drop ends the series.
+func (r *routeMetrics) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropped = true
+	if r.bound.Load() == nil {
+		return
+	}
+	for _, class := range classes {
+		r.of.requests.DeleteLabelValues(r.id, class)
+	}
+	r.of.duration.DeleteLabelValues(r.id)
 }
 
 // cluster binds the series of a cluster.
@@ -137,21 +173,23 @@ func (m *metrics) cluster(id string) *clusterState {
 func (m *metrics) dropCluster(id string) {
 	m.inFlight.DeleteLabelValues(id)
 	m.attempts.DeleteLabelValues(id)
-	m.failures.DeletePartialMatch(prometheus.Labels{"cluster": id})
+	for phase := range exchange.PhaseClientGone + 1 {
+		m.failures.DeleteLabelValues(id, phase.String())
+	}
 }
 
 // live tells of a table that went live.
 func (m *metrics) live(t *Table) {
 	m.swaps.Inc()
 	m.compile.Observe(t.took.Seconds())
-	m.revision.Set(float64(t.plan.rev.Rev))
+	m.revision.Set(float64(t.Rev().Rev))
 	m.builtTime.Set(float64(t.builtAt.UnixMilli()) / 1000)
-	m.faults.Set(float64(len(t.plan.quarantined)))
-	states := map[string]int{"live": 0, "shadowed": 0, "invalid": 0}
-	for _, row := range t.Routes() {
-		states[row.State]++
+	quarantined := 0
+	for range t.plan.quarantined() {
+		quarantined++
 	}
-	for state, n := range states {
-		m.routes.WithLabelValues(state).Set(float64(n))
-	}
+	m.faults.Set(float64(quarantined))
+	m.routes.WithLabelValues("live").Set(float64(t.plan.counts.live))
+	m.routes.WithLabelValues("hidden").Set(float64(t.plan.counts.hidden))
+	m.routes.WithLabelValues("invalid").Set(float64(t.plan.counts.invalid))
 }

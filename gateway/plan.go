@@ -1,11 +1,10 @@
 package gateway
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 
@@ -15,131 +14,233 @@ import (
 
 // plan is what a table shall serve and what is wrong with the rest. It is
 // immutable, touches nothing and starts nothing.
+//
+// A plan that follows another one is made from what changed: the keys of the
+// change, and the routes that look at a cluster among them. So a change costs the
+// same however many routes there are.
 type plan struct {
-	rev      kv.Rev
-	decoded  map[kv.Key]*decoded
-	routes   []*plannedRoute // by id
-	clusters map[string]*plannedCluster
-	settings settings
-	faults   spec.Faults // of operator keys and static values, by key
-	notices  spec.Faults
-	// good is, for each operator key that is served as it stands or by its
-	// last good version, the version that is served.
-	good map[kv.Key]*decoded
-	// quarantined are the keys that have faults, in good or not.
-	quarantined map[kv.Key]bool
-	shadowed    []*plannedRoute // static routes that an operator's key hides
+	view     kv.View
+	static   *spec.File
+	settings *settings
+
+	decoded  index[*decoded] // the operator's keys
+	verdicts index[*verdict] // on every key, the operator's and those of the file
+	troubled index[*verdict] // those with faults or notices
+	users    index[struct{}] // cluster's id, space, key of a route that looks at it
+	counts   counts
+	sum      digest // of all verdicts, in any order
+
+	// id is this plan's own. base is that of the plan that this one was made from,
+	// nil when it was made from nothing; an id, since a plan would hold on to all
+	// before it. changes are the verdicts that are not base's.
+	id, base *planID
+	changes  []change
 }
 
-// plannedRoute is a route of the effective table.
-type plannedRoute struct {
-	id      string
-	key     string
-	layer   string
-	spec    *spec.Route
-	cluster *plannedCluster // nil when blocked
-	// blocked is set when the route is known to be meant but nothing good is
-	// known of it: it answers 503.
-	blocked bool
-	problem string // why it is blocked, or serves an older version
-	rev     kv.Rev // of the key, zero for static
-	serving kv.Rev // of the version that is served
+type planID struct{ _ byte }
+
+// verdict is what becomes of a key. It is immutable.
+type verdict struct {
+	faults, notices spec.Faults
+	// good is the version of an operator's key that is served: as it stands, or
+	// the last good one. Nil when there is none.
+	good        *decoded
+	quarantined bool // the key has faults, with a good version or not
+
+	cluster *plannedCluster // of a cluster's key
+	route   *plannedRoute   // of a route's key; nil when it is not enabled
+	hidden  *plannedRoute   // the static route that the operator's key hides
+	looked  []string        // ids of the clusters that the route's verdict depends on
+	sum     digest
 }
 
-// plannedCluster is a cluster of the effective table, named or implied by a
-// route's backends.
-type plannedCluster struct {
-	id           string
-	policy       *spec.Cluster
-	destinations []plannedDestination // by id; the order of turns
-	blocked      bool                 // its key has no good version
+// change is a verdict that took the place of another. One of the two may be nil.
+type change struct {
+	key      string
+	old, now *verdict
 }
 
-type plannedDestination struct {
-	id      string
-	address spec.Address
+// counts of routes by state.
+type counts struct{ live, hidden, invalid int }
+
+func (c *counts) add(v *verdict, n int) {
+	if v == nil {
+		return
+	}
+	if v.hidden != nil {
+		c.hidden += n
+	}
+	switch {
+	case v.route == nil:
+	case v.route.problem != "":
+		c.invalid += n
+	default:
+		c.live += n
+	}
+}
+
+// digest is a SHA-256, or several combined by exclusive or. That is a name for
+// sets whose elements all differ, not a defence against who may choose them.
+type digest [sha256.Size]byte
+
+func (d *digest) flip(e digest) {
+	for i := range d {
+		d[i] ^= e[i]
+	}
+}
+
+func digestOf(format string, args ...any) digest {
+	return sha256.Sum256(fmt.Appendf(nil, format, args...))
 }
 
 // planner holds a plan while it is being made.
 type planner struct {
 	*plan
-	static *spec.File
-	// before gives the last good version of a key, nil when none is known.
-	before func(kv.Key) *decoded
+	base *plan // nil when everything is judged anew
+	// lastGood gives the last good version of a key, nil when none is known.
+	lastGood func(kv.Key) *decoded
+
+	decoding  indexEdit[*decoded]
+	judging   indexEdit[*verdict]
+	troubling indexEdit[*verdict]
+	using     indexEdit[struct{}]
+	looked    []string // by the route that is being judged
 }
 
 // newPlan judges the static file and the operator's keys together. previous
 // may be nil; lastGood gives the version of a key to fall back to.
 func newPlan(previous *plan, static *spec.File, view kv.View, lastGood func(kv.Key) *decoded) *plan {
-	var cache map[kv.Key]*decoded
-	if previous != nil {
-		cache = previous.decoded
+	p := &planner{plan: &plan{id: new(planID), view: view, static: static}, lastGood: lastGood}
+	if previous != nil && previous.static == static {
+		if _, follows := view.ChangedSince(previous.view); follows {
+			p.follow(previous)
+		}
 	}
-	p := &planner{static: static, before: lastGood, plan: &plan{
-		rev:         view.Rev(),
-		decoded:     decodeView(view, cache),
-		clusters:    map[string]*plannedCluster{},
-		good:        map[kv.Key]*decoded{},
-		quarantined: map[kv.Key]bool{},
-	}}
-	p.readSections()
-	p.readClusters()
-	p.readRoutes()
-	p.refuseUnknown()
-	sortFaults(p.faults)
-	sortFaults(p.notices)
+	p.decoding, p.judging = p.decoded.edit(), p.verdicts.edit()
+	p.troubling, p.using = p.troubled.edit(), p.users.edit()
+	p.judge(p.stale(previous))
+	p.decoded, p.verdicts = p.decoding.done(), p.judging.done()
+	p.troubled, p.users = p.troubling.done(), p.using.done()
 	return p.plan
 }
 
-// keys under prefix, in order.
-func (p *planner) keys(prefix string) []kv.Key {
-	var keys []kv.Key
-	for key := range p.decoded {
-		if strings.HasPrefix(string(key), prefix) {
-			keys = append(keys, key)
-		}
+func (p *planner) follow(base *plan) {
+	p.base, p.plan.base, p.settings = base, base.id, base.settings
+	p.decoded, p.verdicts, p.troubled, p.users = base.decoded, base.verdicts, base.troubled, base.users
+	p.counts, p.sum = base.counts, base.sum
+}
+
+// stale reads what changed and gives the keys to judge, in order.
+func (p *planner) stale(previous *plan) []string {
+	var keys []string
+	for _, key := range p.read(previous) {
+		keys = append(keys, string(key))
+	}
+	if p.base == nil {
+		keys = append(keys, staticKeys(p.static)...)
 	}
 	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func staticKeys(file *spec.File) (keys []string) {
+	for id := range file.Routes {
+		keys = append(keys, routePrefix+id)
+	}
+	for id := range file.Clusters {
+		keys = append(keys, clusterPrefix+id)
+	}
+	for name := range file.Config {
+		keys = append(keys, configPrefix+name)
+	}
 	return keys
 }
 
-// readSections takes the static sections, then the operator's over them.
-func (p *planner) readSections() {
-	for name, section := range p.static.Config {
-		if !builtSections[name] {
-			p.fault(spec.Fault{Key: configPrefix + name, Problem: refusal})
-			continue
+// judge finds what becomes of the keys: clusters first, then the routes among
+// the keys and those that look at one of the clusters.
+func (p *planner) judge(keys []string) {
+	sections := p.base == nil
+	var routes []string
+	for _, key := range keys {
+		switch {
+		case strings.HasPrefix(key, clusterPrefix):
+			p.record(key, p.judgeCluster(key))
+			routes = append(routes, p.usersOf(idOf(key))...)
+		case strings.HasPrefix(key, routePrefix):
+			routes = append(routes, key)
+		case strings.HasPrefix(key, configPrefix):
+			sections = true
+			p.record(key, p.judgeSection(key))
+		default:
+			p.record(key, p.judgeUnknown(key))
 		}
-		p.settings.set(section.Value)
 	}
-	for _, key := range p.keys(configPrefix) {
-		if !builtSections[idOf(key)] {
-			continue // refuseUnknown names it
-		}
-		if use := p.judge(key, nil); use != nil {
-			p.settings.set(use.Value)
-		} else if idOf(key) == "headers" {
-			p.settings.headers = spec.Headers{} // trust nobody, whatever the file says
-		}
+	slices.Sort(routes)
+	for _, key := range slices.Compact(routes) {
+		p.record(key, p.judgeRoute(key))
+	}
+	if sections {
+		p.settings = p.readSettings()
 	}
 }
 
-// judge gives the version of key to serve: as it stands, or its last good one,
-// or nil. Faults of the current version are recorded; more are what further
-// rules found in it.
-func (p *planner) judge(key kv.Key, check func(*decoded) spec.Faults) *decoded {
-	current := p.decoded[key]
+// usersOf are the keys of the routes that looked at a cluster.
+func (p *planner) usersOf(cluster string) (keys []string) {
+	if p.base == nil {
+		return nil // all are judged anyway
+	}
+	prefix := cluster + " "
+	for name := range p.base.users.under(prefix) {
+		keys = append(keys, strings.TrimPrefix(name, prefix))
+	}
+	return keys
+}
+
+// record puts a verdict in its place; nil is that the key is gone.
+func (p *planner) record(key string, now *verdict) {
+	old := p.judging.get(key)
+	if old == nil && now == nil {
+		return
+	}
+	p.changes = append(p.changes, change{key, old, now})
+	p.counts.add(old, -1)
+	p.counts.add(now, 1)
+	if old != nil {
+		p.sum.flip(old.sum)
+		for _, cluster := range old.looked {
+			p.using.del(cluster + " " + key)
+		}
+		p.troubling.del(key)
+	}
+	if now == nil {
+		p.judging.del(key)
+		return
+	}
+	p.judging.set(key, now)
+	p.sum.flip(now.sum)
+	for _, cluster := range now.looked {
+		p.using.set(cluster+" "+key, struct{}{})
+	}
+	if len(now.faults)+len(now.notices) > 0 {
+		p.troubling.set(key, now)
+	}
+}
+
+// judgeKey gives the version of an operator's key to serve: as it stands, or
+// its last good one, or nil. check finds what more is wrong with a version.
+func (p *planner) judgeKey(key string, v *verdict, check func(*decoded) spec.Faults) *decoded {
+	current := p.decoding.get(key)
 	faults := current.faults
 	if len(faults) == 0 && check != nil {
 		faults = check(current)
 	}
 	if len(faults) == 0 {
-		p.good[key] = current
+		v.good = current
 		return current
 	}
-	p.quarantined[key] = true
-	p.faults = append(p.faults, faults...)
-	last := p.before(key)
+	v.quarantined = true
+	v.faults = append(v.faults, faults...)
+	last := p.lastGood(kv.Key(key))
 	guard := faults
 	if check != nil && current.Value != nil { // what else can be read of a value that does not decode
 		guard = append(slices.Clone(faults), check(current)...)
@@ -147,91 +248,99 @@ func (p *planner) judge(key kv.Key, check func(*decoded) spec.Faults) *decoded {
 	if last == nil || guardsIdentity(guard) || check != nil && len(check(last)) > 0 {
 		return nil
 	}
-	p.good[key] = last
+	v.good = last
 	return last
 }
 
-// readClusters makes the named clusters: static ones, then the operator's over
-// them. A cluster whose key has no good version hides the static one as well.
-func (p *planner) readClusters() {
-	for id, cluster := range p.static.Clusters {
-		key := clusterPrefix + id
-		p.faults = append(p.faults, settingsIn(key, cluster, refusedInCluster, refusal)...)
-		p.notices = append(p.notices, settingsIn(key, cluster, noticedInCluster, notice)...)
-		p.clusters[id] = newPlannedCluster(id, cluster)
+// judgeUnknown finds keys of features that this version does not have, so that
+// none is stored and then ignored.
+func (p *planner) judgeUnknown(key string) *verdict {
+	current := p.decoding.get(key)
+	if current == nil {
+		return nil
 	}
-	for _, key := range p.keys(clusterPrefix) {
-		use := p.judge(key, func(d *decoded) spec.Faults {
-			return settingsIn(string(key), d.Value.(*spec.Cluster), refusedInCluster, refusal)
-		})
-		id := idOf(key)
-		if use == nil {
-			p.clusters[id] = &plannedCluster{id: id, policy: &spec.Cluster{}, blocked: true}
-			continue
-		}
-		cluster := use.Value.(*spec.Cluster)
-		p.notices = append(p.notices, settingsIn(string(key), cluster, noticedInCluster, notice)...)
-		p.clusters[id] = newPlannedCluster(id, cluster)
+	v := &verdict{quarantined: true, faults: current.faults}
+	if len(v.faults) == 0 {
+		v.faults = spec.Faults{{Key: key, Problem: refusal}}
 	}
+	return v
 }
-
-func newPlannedCluster(id string, policy *spec.Cluster) *plannedCluster {
-	c := &plannedCluster{id: id, policy: policy}
-	for _, name := range slices.Sorted(maps.Keys(policy.Destinations)) {
-		c.destinations = append(c.destinations, plannedDestination{string(name), policy.Destinations[name].Address})
-	}
-	return c
-}
-
-// withBackends is the cluster that a route's own backends make: the policy of
-// the named cluster of the same id, if there is one, and the backends as
-// destinations in the order given.
-func withBackends(id string, backends []spec.Address, named *plannedCluster) *plannedCluster {
-	c := &plannedCluster{id: id, policy: &spec.Cluster{}}
-	if named != nil {
-		c.policy, c.blocked = named.policy, named.blocked
-	}
-	for i, address := range backends {
-		c.destinations = append(c.destinations, plannedDestination{fmt.Sprint(i), address})
-	}
-	return c
-}
-
-// refuseUnknown finds keys of features that this version does not have, so
-// that none is stored and then ignored.
-func (p *planner) refuseUnknown() {
-	for key, d := range p.decoded {
-		built := strings.HasPrefix(string(key), routePrefix) || strings.HasPrefix(string(key), clusterPrefix) ||
-			strings.HasPrefix(string(key), configPrefix) && builtSections[idOf(key)]
-		if built {
-			continue
-		}
-		p.quarantined[key] = true
-		p.faults = append(p.faults, d.faults...)
-		if len(d.faults) == 0 {
-			p.fault(spec.Fault{Key: string(key), Problem: refusal})
-		}
-	}
-}
-
-func (p *planner) fault(f spec.Fault) { p.faults = append(p.faults, f) }
 
 // hash names what is effective: equal plans have equal hashes on every node,
 // whatever way they came about.
 func (p *plan) hash() string {
 	h := sha256.New()
-	for _, r := range p.routes {
-		fmt.Fprintf(h, "route %s %v %s\n", r.id, r.blocked, spec.Encode(r.spec))
-		if r.cluster != nil {
-			fmt.Fprintf(h, "cluster %s %v %s\n", r.cluster.id, r.cluster.destinations, spec.Encode(r.cluster.policy))
-		}
-	}
+	h.Write(p.sum[:])
 	for _, section := range []any{&p.settings.timeouts, &p.settings.ready, &p.settings.headers} {
 		fmt.Fprintf(h, "section %s\n", spec.Encode(section))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-func sortFaults(faults spec.Faults) {
-	slices.SortStableFunc(faults, func(a, b spec.Fault) int { return cmp.Compare(a.Key, b.Key) })
+func (p *plan) rev() kv.Rev { return p.view.Rev() }
+
+// faults of all keys, in the order of the keys.
+func (p *plan) faults() (faults spec.Faults) {
+	for _, v := range p.troubled.under("") {
+		faults = append(faults, v.faults...)
+	}
+	return faults
+}
+
+// notices are what works and may not be expected.
+func (p *plan) notices() (notices spec.Faults) {
+	for _, v := range p.troubled.under("") {
+		notices = append(notices, v.notices...)
+	}
+	return notices
+}
+
+// quarantined yields the keys that are not served as they stand.
+func (p *plan) quarantined() iter.Seq2[kv.Key, *verdict] {
+	return func(yield func(kv.Key, *verdict) bool) {
+		for key, v := range p.troubled.under("") {
+			if v.quarantined && !yield(kv.Key(key), v) {
+				return
+			}
+		}
+	}
+}
+
+// routes yields the effective ones, by id.
+func (p *plan) routes() iter.Seq[*plannedRoute] {
+	return func(yield func(*plannedRoute) bool) {
+		for _, v := range p.verdicts.under(routePrefix) {
+			if v.route != nil && !yield(v.route) {
+				return
+			}
+		}
+	}
+}
+
+// since yields the changes that lead from before to p, which may be any plan or
+// nil.
+func (p *plan) since(before *plan) iter.Seq[change] {
+	return func(yield func(change) bool) {
+		if before != nil && p.base == before.id {
+			for _, c := range p.changes {
+				if !yield(c) {
+					return
+				}
+			}
+			return
+		}
+		if before == nil {
+			before = &plan{}
+		}
+		for key, now := range p.verdicts.under("") {
+			if !yield(change{key, before.verdicts.get(key), now}) {
+				return
+			}
+		}
+		for key, old := range before.verdicts.under("") {
+			if p.verdicts.get(key) == nil && !yield(change{key, old, nil}) {
+				return
+			}
+		}
+	}
 }

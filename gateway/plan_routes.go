@@ -1,99 +1,117 @@
 package gateway
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
 
-// readRoutes makes the effective routes: the operator's, and the static ones
-// whose id the operator has not taken. A route that is not enabled takes its id
-// and serves nothing.
-func (p *planner) readRoutes() {
-	keys := p.keys(routePrefix)
-	taken := make(map[string]bool, len(keys))
-	for _, key := range keys {
-		taken[idOf(key)] = true
-		p.readOperatorRoute(key)
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.static.Routes)) {
-		p.readStaticRoute(id, taken[id])
-	}
-	slices.SortFunc(p.routes, func(a, b *plannedRoute) int { return cmp.Compare(a.id, b.id) })
+// plannedRoute is a route of the effective table.
+type plannedRoute struct {
+	id      string
+	key     string
+	layer   string
+	spec    *spec.Route
+	cluster *plannedCluster // nil when blocked, and for a route that answers itself
+	// blocked is set when the route is known to be meant but nothing good is
+	// known of it: it answers 503.
+	blocked bool
+	problem string // why it is blocked, hidden, or serves an older version
+	rev     kv.Rev // of the key, zero for static
+	serving kv.Rev // of the version that is served
 }
 
-func (p *planner) readOperatorRoute(key kv.Key) {
-	current := p.decoded[key]
-	use := p.judge(key, func(d *decoded) spec.Faults {
-		return p.checkRoute(string(key), layerOperator, d.Value.(*spec.Route))
+// judgeRoute makes an effective route: the operator's, else the static one. A
+// route that is not enabled takes its id and serves nothing.
+func (p *planner) judgeRoute(key string) *verdict {
+	p.looked = nil
+	v := &verdict{}
+	static := p.static.Routes[idOf(key)]
+	switch current := p.decoding.get(key); {
+	case current != nil:
+		p.judgeOperatorRoute(key, current, v)
+		if static != nil {
+			v.hidden = &plannedRoute{id: idOf(key), key: key, layer: layerStatic, spec: static, problem: hiddenByOperator}
+		}
+	case static != nil:
+		p.judgeStaticRoute(key, static, v)
+	default:
+		return nil
+	}
+	v.looked = p.looked
+	return v
+}
+
+const hiddenByOperator = "an operator's route has this id"
+
+func (p *planner) judgeOperatorRoute(key string, current *decoded, v *verdict) {
+	use := p.judgeKey(key, v, func(d *decoded) spec.Faults {
+		return p.checkRoute(key, layerOperator, d.Value.(*spec.Route))
 	})
-	r := &plannedRoute{id: idOf(key), key: string(key), layer: layerOperator, rev: current.rev}
-	if p.quarantined[key] {
-		r.problem = p.firstProblem(string(key))
+	r := &plannedRoute{id: idOf(key), key: key, layer: layerOperator, rev: current.rev}
+	if v.quarantined {
+		r.problem = shortly(v.faults[0])
 	}
 	if use == nil {
-		p.block(r, current)
+		p.block(r, current, v)
 		return
 	}
 	r.serving, r.spec = use.rev, use.Value.(*spec.Route)
-	p.serve(r)
+	p.serve(r, use.JSON, v)
 }
 
 // block makes a route answer 503 where its broken version would have served,
 // as far as that can still be read; else where the static route of its id
 // would have.
-func (p *planner) block(r *plannedRoute, current *decoded) {
+func (p *planner) block(r *plannedRoute, current *decoded, v *verdict) {
 	r.blocked = true
 	r.spec, _ = current.Value.(*spec.Route)
-	if r.spec == nil || r.spec.Path == "" {
+	if r.spec == nil || r.spec.Path == "" && r.spec.PathRegex == "" {
 		r.spec = p.static.Routes[r.id]
 	}
 	if r.spec == nil || !r.spec.IsEnabled() {
 		r.spec = &spec.Route{} // takes nothing, and is still listed
 	}
-	p.routes = append(p.routes, r)
+	v.route = r
+	v.sum = digestOf("blocked route %s %s", r.id, spec.Encode(r.spec))
 }
 
-func (p *planner) readStaticRoute(id string, hidden bool) {
-	key := routePrefix + id
-	r := &plannedRoute{id: id, key: key, layer: layerStatic, spec: p.static.Routes[id]}
-	if hidden {
-		r.problem = "an operator's route has this id"
-		p.shadowed = append(p.shadowed, r)
+func (p *planner) judgeStaticRoute(key string, route *spec.Route, v *verdict) {
+	r := &plannedRoute{id: idOf(key), key: key, layer: layerStatic, spec: route}
+	if v.faults = p.checkRoute(key, layerStatic, route); len(v.faults) > 0 {
+		r.blocked, r.problem, v.route = true, v.faults[0].Problem, r
+		v.sum = digestOf("blocked route %s %s", r.id, spec.Encode(route))
 		return
 	}
-	if faults := p.checkRoute(key, layerStatic, r.spec); len(faults) > 0 {
-		p.faults = append(p.faults, faults...)
-		r.blocked, r.problem = true, faults[0].Problem
-		p.routes = append(p.routes, r)
-		return
-	}
-	p.serve(r)
+	p.serve(r, spec.Encode(route), v)
 }
 
-// serve adds a good route with its cluster.
-func (p *planner) serve(r *plannedRoute) {
+// serve makes a good route effective, with its cluster.
+func (p *planner) serve(r *plannedRoute, json []byte, v *verdict) {
 	if !r.spec.IsEnabled() {
 		return
 	}
-	r.cluster = p.clusterOf(r)
-	if r.cluster.blocked {
-		r.blocked, r.problem = true, fmt.Sprintf("cluster %q has no good version", r.cluster.id)
+	v.route = r
+	if !answersItself(r.spec) {
+		r.cluster = p.clusterOf(r, v)
+		if r.cluster.blocked {
+			r.blocked, r.problem = true, fmt.Sprintf("cluster %q has no good version", r.cluster.id)
+		}
 	}
-	p.routes = append(p.routes, r)
+	v.sum = digestOf("route %s %v %s %v", r.id, r.blocked, json, r.cluster != nil && r.cluster.named)
 }
 
+// answersItself tells whether a route needs no cluster.
+func answersItself(r *spec.Route) bool { return r.Redirect != nil || r.Respond != nil }
+
 // clusterOf is the cluster that a checked route forwards to.
-func (p *planner) clusterOf(r *plannedRoute) *plannedCluster {
+func (p *planner) clusterOf(r *plannedRoute, v *verdict) *plannedCluster {
 	if r.spec.Cluster != "" {
-		return p.clusters[string(r.spec.Cluster)]
+		return p.lookUp(string(r.spec.Cluster))
 	}
-	named := p.clusters[r.id]
+	named := p.lookUp(r.id)
 	if named == nil || len(named.destinations) == 0 {
 		return withBackends(r.id, r.spec.Backends, named)
 	}
@@ -102,7 +120,7 @@ func (p *planner) clusterOf(r *plannedRoute) *plannedCluster {
 	if own == layerStatic {
 		winner = "the cluster's destinations"
 	}
-	p.notices = append(p.notices, spec.Fault{
+	v.notices = append(v.notices, spec.Fault{
 		Key: r.key, Field: "backends",
 		Problem: fmt.Sprintf("the %s cluster %q lists destinations too; %s are used, being the operator's", other, r.id, winner),
 	})
@@ -112,25 +130,16 @@ func (p *planner) clusterOf(r *plannedRoute) *plannedCluster {
 	return withBackends(r.id, r.spec.Backends, named)
 }
 
-// clusterLayer tells where a named cluster comes from.
-func (p *planner) clusterLayer(id string) string {
-	if _, ok := p.decoded[kv.Key(clusterPrefix+id)]; ok {
-		return layerOperator
-	}
-	return layerStatic
-}
-
 // checkRoute finds what is wrong with a route beyond its own shape.
 func (p *planner) checkRoute(key, layer string, r *spec.Route) spec.Faults {
 	faults := settingsIn(key, r, refusedInRoute, refusal)
-	id := idOf(kv.Key(key))
 	switch {
-	case r.Cluster != "" && p.clusters[string(r.Cluster)] == nil:
-		faults = append(faults, spec.Fault{Key: key, Field: "cluster", Value: string(r.Cluster), Problem: p.noSuchCluster(string(r.Cluster))})
-	case len(r.Backends) > 0 && p.clashes(id, layer):
+	case r.Cluster != "" && p.lookUp(string(r.Cluster)) == nil:
+		faults = append(faults, spec.Fault{Key: key, Field: "cluster", Value: string(r.Cluster), Problem: p.noSuchCluster()})
+	case len(r.Backends) > 0 && p.clashes(idOf(key), layer):
 		faults = append(faults, spec.Fault{
 			Key: key, Field: "backends", Value: string(r.Backends[0]),
-			Problem: fmt.Sprintf("%s%s lists destinations too; take them out of one of the two", clusterPrefix, id),
+			Problem: fmt.Sprintf("%s%s lists destinations too; take them out of one of the two", clusterPrefix, idOf(key)),
 		})
 	}
 	return faults
@@ -139,28 +148,23 @@ func (p *planner) checkRoute(key, layer string, r *spec.Route) spec.Faults {
 // clashes tells whether a route's backends stand beside destinations of the
 // same layer, so that neither can be meant to win.
 func (p *planner) clashes(id, layer string) bool {
-	named := p.clusters[id]
+	named := p.lookUp(id)
 	return named != nil && len(named.destinations) > 0 && p.clusterLayer(id) == layer
 }
 
-func (p *planner) noSuchCluster(name string) string {
-	known := slices.Sorted(maps.Keys(p.clusters))
+func (p *planner) noSuchCluster() string {
+	const most = 5
+	known := p.clusterIDs(most + 1)
 	if len(known) == 0 {
 		return "no such cluster; none is configured"
 	}
-	const most = 5
 	if len(known) > most {
-		known = append(known[:most], "…")
+		known[most] = "…"
 	}
 	return "no such cluster; there is " + strings.Join(known, ", ")
 }
 
-// firstProblem of a key, for the one line that a table row has.
-func (p *planner) firstProblem(key string) string {
-	for _, f := range p.faults {
-		if f.Key == key {
-			return spec.Fault{Field: f.Field, Value: f.Value, Problem: f.Problem}.Error()
-		}
-	}
-	return ""
+// shortly is a fault without its key, for the one line that a table row has.
+func shortly(f spec.Fault) string {
+	return spec.Fault{Field: f.Field, Value: f.Value, Problem: f.Problem}.Error()
 }

@@ -74,21 +74,20 @@ func readKept(keeper Keeper, logger *slog.Logger) map[kv.Key]*decoded {
 // is newly quarantined is kept, what has healed or gone is let go.
 func (g *Gateway) keepGood(p *plan) {
 	for key := range g.kept {
-		if !p.quarantined[key] {
+		if v := p.verdicts.get(string(key)); v == nil || !v.quarantined {
 			delete(g.kept, key)
 			g.logIf(g.keeper.DeleteLocal(keepPrefix+string(key)), "kept version stays on disk", key)
 		}
 	}
-	for key := range p.quarantined {
-		good := p.good[key]
-		if good == nil || g.kept[key] == good {
+	for key, v := range p.quarantined() {
+		if v.good == nil || g.kept[key] == v.good {
 			continue
 		}
-		if err := g.keep(key, good); err != nil {
+		if err := g.keep(key, v.good); err != nil {
 			g.logIf(err, "last good version is not on disk", key) // the next plan tries again
 			continue
 		}
-		g.kept[key] = good
+		g.kept[key] = v.good
 	}
 }
 
@@ -110,8 +109,8 @@ func (g *Gateway) logIf(err error, message string, key kv.Key) {
 // the one kept by an earlier run.
 func (g *Gateway) lastGood(key kv.Key) *decoded {
 	if g.live != nil {
-		if d := g.live.good[key]; d != nil {
-			return d
+		if v := g.live.verdicts.get(string(key)); v != nil && v.good != nil {
+			return v.good
 		}
 	}
 	return g.kept[key]

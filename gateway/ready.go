@@ -22,7 +22,7 @@ func (t *Table) required() (bool, string) {
 	ready := &t.plan.settings.ready
 	var missing []string
 	for _, id := range ready.Require {
-		if c := t.clusters[string(id)]; c == nil || len(c.destinations) == 0 {
+		if !t.hasDestination(string(id)) {
 			missing = append(missing, string(id))
 		}
 	}
@@ -31,4 +31,14 @@ func (t *Table) required() (bool, string) {
 		return true, ""
 	}
 	return false, fmt.Sprintf("required without destination: %s", strings.Join(missing, ", "))
+}
+
+// hasDestination tells whether a cluster can be asked: a named one, or the one
+// that the backends of the route of this id make.
+func (t *Table) hasDestination(id string) bool {
+	if c := t.clusters.get(clusterPrefix + id); c != nil && len(c.destinations) > 0 {
+		return true
+	}
+	r := t.routes.get(routePrefix + id)
+	return r != nil && r.cluster != nil && len(r.cluster.destinations) > 0
 }

@@ -15,6 +15,42 @@ type settings struct {
 	logging  spec.Logging
 }
 
+// judgeSection finds which version of a section counts.
+func (p *planner) judgeSection(key string) *verdict {
+	v, built := &verdict{}, builtSections[idOf(key)]
+	_, static := p.static.Config[idOf(key)]
+	if static && !built {
+		v.faults = spec.Faults{{Key: key, Problem: refusal}}
+	}
+	switch current := p.decoding.get(key); {
+	case current == nil && !static:
+		return nil
+	case current == nil:
+	case built:
+		p.judgeKey(key, v, nil)
+	default:
+		return p.judgeUnknown(key)
+	}
+	return v
+}
+
+// readSettings takes the static sections, then the operator's over them.
+func (p *planner) readSettings() *settings {
+	s := &settings{}
+	for _, section := range p.static.Config {
+		s.set(section.Value)
+	}
+	for key, v := range p.judging.now().under(configPrefix) {
+		switch {
+		case v.good != nil:
+			s.set(v.good.Value)
+		case v.quarantined && idOf(key) == "headers":
+			s.headers = spec.Headers{} // trust nobody, whatever the file says
+		}
+	}
+	return s
+}
+
 // set takes one section; a nil value is a section that is not there.
 func (s *settings) set(value any) {
 	switch v := value.(type) {

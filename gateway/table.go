@@ -1,10 +1,13 @@
 package gateway
 
 import (
-	"slices"
+	"cmp"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
+	"grapevine/gateway/action"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/routing"
 	"grapevine/gateway/spec"
@@ -20,11 +23,9 @@ type Table struct {
 	took    time.Duration
 
 	handler  exchange.Handler
-	matcher  *routing.Linear
-	routes   []*route // in the order of plan.routes
-	clusters map[string]*cluster
-	planned  map[*plannedCluster]*cluster
-	pools    map[spec.Address]*pool
+	trie     *routing.Trie
+	routes   index[*route]   // by key
+	clusters index[*cluster] // named ones, by key
 	trust    trust
 	probes   map[string]probe
 	stray    *routeMetrics // requests that no route took
@@ -33,15 +34,22 @@ type Table struct {
 // route is a live route.
 type route struct {
 	id      string
-	cluster *cluster // nil when blocked
-	bounds  bounds
-	// strip is how many leading segments the backend does not see.
-	strip   int
+	planned *plannedRoute
+	rule    *routing.Rule // nil when it takes nothing
+	policy  routing.Policy
 	metrics *routeMetrics
+
+	// A route has one of cluster and answer; neither when it is blocked.
+	cluster *cluster
+	bounds  bounds
+	answer  exchange.Handler
+
+	target            *action.Target
+	request, response *action.Headers
 }
 
 // Rev is the revision of the operator's keys that the table was made from.
-func (t *Table) Rev() kv.Rev { return t.plan.rev }
+func (t *Table) Rev() kv.Rev { return t.plan.rev() }
 
 // Hash is equal for tables that serve the same, on any node.
 func (t *Table) Hash() string { return t.hash }
@@ -50,26 +58,31 @@ func (t *Table) Hash() string { return t.hash }
 func (t *Table) BuiltAt() time.Time { return t.builtAt }
 
 // Faults are those of the keys that are quarantined.
-func (t *Table) Faults() spec.Faults { return slices.Clone(t.plan.faults) }
+func (t *Table) Faults() spec.Faults { return t.plan.faults() }
 
 // Notices are things that an operator may not expect, but which work.
-func (t *Table) Notices() spec.Faults { return slices.Clone(t.plan.notices) }
+func (t *Table) Notices() spec.Faults { return t.plan.notices() }
 
 // Logging is the section gateway/config/logging.
 func (t *Table) Logging() spec.Logging { return t.plan.settings.logging }
+
+// Len counts the rows that Routes has.
+func (t *Table) Len() int { return t.plan.counts.live + t.plan.counts.invalid + t.plan.counts.hidden }
 
 // RouteStatus is one row of the list of routes.
 type RouteStatus struct {
 	ID     string   `json:"id"`
 	Order  int      `json:"order"`
 	Hosts  []string `json:"hosts"`
-	Path   string   `json:"path"`
-	Target string   `json:"target"` // "cluster booking", or addresses
+	Path   string   `json:"path"`   // template, or "~ " and the expression
+	Target string   `json:"target"` // "cluster booking", addresses, or what it answers
 	Source string   `json:"source"` // operator or static
 	Rev    string   `json:"rev"`    // of the key; empty for static
 	State  string   `json:"state"`  // live, shadowed or invalid
 	// Problem says why a route is shadowed or invalid.
 	Problem string `json:"problem,omitempty"`
+	// Hidden is set for a shadowed route whose id an operator's route has.
+	Hidden bool `json:"hidden,omitempty"`
 	// ServingRev is the revision of the version that is served; empty for a
 	// static route and for one that answers 503.
 	ServingRev string `json:"servingRev,omitempty"`
@@ -77,29 +90,48 @@ type RouteStatus struct {
 
 // Routes lists live, invalid and shadowed routes by id.
 func (t *Table) Routes() []RouteStatus {
-	rows := make([]RouteStatus, 0, len(t.plan.routes)+len(t.plan.shadowed))
-	for _, r := range t.plan.routes {
-		rows = append(rows, r.status())
+	rows := make([]RouteStatus, 0, t.Len())
+	for key, v := range t.plan.verdicts.under(routePrefix) {
+		if v.route != nil {
+			rows = append(rows, t.status(t.routes.get(key)))
+		}
+		if v.hidden != nil {
+			row := v.hidden.status()
+			row.State, row.Hidden = stateShadowed, true
+			rows = append(rows, row)
+		}
 	}
-	for _, r := range t.plan.shadowed {
-		row := r.status()
-		row.State = "shadowed"
-		rows = append(rows, row)
-	}
-	slices.SortStableFunc(rows, func(a, b RouteStatus) int { return strings.Compare(a.ID, b.ID) })
 	return rows
+}
+
+const (
+	stateLive     = "live"
+	stateShadowed = "shadowed"
+	stateInvalid  = "invalid"
+)
+
+// status of a live route, which others may still leave no request.
+func (t *Table) status(r *route) RouteStatus {
+	row := r.planned.status()
+	if row.State != stateLive {
+		return row
+	}
+	if by := t.trie.Shadowing(r.rule); by != nil {
+		row.State, row.Problem = stateShadowed, fmt.Sprintf("route %q takes all its requests", by.ID)
+	}
+	return row
 }
 
 func (r *plannedRoute) status() RouteStatus {
 	row := RouteStatus{
-		ID: r.id, Order: r.spec.Order, Hosts: []string{}, Path: string(r.spec.Path),
-		Target: r.target(), Source: r.layer, State: "live", Problem: r.problem,
+		ID: r.id, Order: r.spec.Order, Hosts: []string{}, Path: pathOf(r.spec),
+		Target: r.target(), Source: r.layer, State: stateLive, Problem: r.problem,
 	}
 	for _, host := range r.spec.Hosts {
 		row.Hosts = append(row.Hosts, string(host))
 	}
 	if r.problem != "" {
-		row.State = "invalid"
+		row.State = stateInvalid
 	}
 	if !r.rev.IsZero() {
 		row.Rev = r.rev.String()
@@ -110,9 +142,22 @@ func (r *plannedRoute) status() RouteStatus {
 	return row
 }
 
+// pathOf is how lists name the paths of a route.
+func pathOf(r *spec.Route) string {
+	if r.PathRegex != "" {
+		return "~ " + string(r.PathRegex)
+	}
+	return string(r.Path)
+}
+
 func (r *plannedRoute) target() string {
-	if r.spec.Cluster != "" {
+	switch {
+	case r.spec.Cluster != "":
 		return "cluster " + string(r.spec.Cluster)
+	case r.spec.Redirect != nil:
+		return "redirect " + string(r.spec.Redirect.To)
+	case r.spec.Respond != nil:
+		return fmt.Sprintf("respond %d", cmp.Or(r.spec.Respond.Status, http.StatusOK))
 	}
 	addresses := make([]string, len(r.spec.Backends))
 	for i, address := range r.spec.Backends {

@@ -238,7 +238,7 @@ func TestCheck(t *testing.T) {
 		{"both go", []kv.Op{kv.Delete("gateway/clusters/c"), kv.Delete("gateway/routes/c")}, ""},
 		{"clash", []kv.Op{put("gateway/routes/c", route("/c", "http://h:1"))}, `gateway/clusters/c lists destinations too`},
 		{"broken again", []kv.Op{put("gateway/routes/broken", `{"fromTheFuture":1}`)}, "fromTheFuture"},
-		{"not built", []kv.Op{put("gateway/routes/a", `{"path":"/a","backends":["http://h:1"],"pathPrefix":"/x"}`)}, "gateway/routes/a: pathPrefix: " + "this version"},
+		{"not built", []kv.Op{put("gateway/routes/a", `{"path":"/a","backends":["http://h:1"],"requireAuth":true}`)}, "gateway/routes/a: requireAuth: this version"},
 		{"section not built", []kv.Op{put("gateway/maintenance", `{"enabled":true}`)}, "gateway/maintenance: this version"},
 		{"unrelated cluster", []kv.Op{put("gateway/clusters/new", `{"destinations":{"a":"http://h:1"}}`)}, ""},
 		{"free key", []kv.Op{put("app/x", "anything")}, ""},

@@ -21,20 +21,10 @@ const (
 )
 
 var refusedInRoute = []setting[spec.Route]{
-	{"type", func(r *spec.Route) bool { return r.Type != "" && r.Type != "proxy" }},
-	{"pathRegex", func(r *spec.Route) bool { return r.PathRegex != "" }},
-	{"headers", func(r *spec.Route) bool { return len(r.Headers) > 0 }},
-	{"query", func(r *spec.Route) bool { return len(r.Query) > 0 }},
-	{"clients", func(r *spec.Route) bool { return len(r.Clients) > 0 }},
-	{"caseInsensitive", func(r *spec.Route) bool { return r.CaseInsensitive }},
+	{"type", func(r *spec.Route) bool { return r.Type == "static" }},
 	{"split", func(r *spec.Route) bool { return len(r.Split) > 0 }},
-	{"redirect", func(r *spec.Route) bool { return r.Redirect != nil }},
-	{"respond", func(r *spec.Route) bool { return r.Respond != nil }},
 	{"static", func(r *spec.Route) bool { return r.Static != nil }},
 	{"mirror", func(r *spec.Route) bool { return r.Mirror != nil }},
-	{"rewrite", func(r *spec.Route) bool { return r.Rewrite != nil }},
-	{"transforms", func(r *spec.Route) bool { return r.Changes != nil }},
-	{"pathPrefix", func(r *spec.Route) bool { return r.PathPrefix != "" }},
 	{"requireAuth", func(r *spec.Route) bool { return r.RequireAuth }},
 	{"auth", func(r *spec.Route) bool { return r.Auth != nil }},
 	{"forwardAuthorization", func(r *spec.Route) bool { return r.ForwardAuthorization != nil && !*r.ForwardAuthorization }},
@@ -45,20 +35,11 @@ var refusedInRoute = []setting[spec.Route]{
 }
 
 var refusedInCluster = []setting[spec.Cluster]{
-	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing != "" && c.LoadBalancing != "roundRobin" }},
-	{"hashOn", func(c *spec.Cluster) bool { return c.HashOn != "" }},
+	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing == "latency" }},
 	{"affinity", func(c *spec.Cluster) bool { return c.Affinity != nil }},
 	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
 	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
 	{"maxConnections", func(c *spec.Cluster) bool { return c.MaxConnections > 0 }},
-	{"destinations", func(c *spec.Cluster) bool {
-		for _, d := range c.Destinations {
-			if d.Weight != nil && *d.Weight != 1 {
-				return true
-			}
-		}
-		return false
-	}},
 }
 
 var noticedInCluster = []setting[spec.Cluster]{

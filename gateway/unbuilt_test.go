@@ -47,9 +47,10 @@ func writeSettings[T any](b *strings.Builder, key string, settings []setting[T])
 // one can't be forgotten.
 func TestEveryFieldIsServedOrRefused(t *testing.T) {
 	served := map[string]bool{}
-	for field := range strings.FieldsSeq(`schema description labels routeId enabled order path hosts methods backends cluster
+	for field := range strings.FieldsSeq(`schema description labels routeId enabled order path pathRegex caseInsensitive pathPolicy hosts methods headers query clients
+		backends cluster redirect respond rewrite transforms pathPrefix
 		pathRemovePrefix allowAnonymous timeout idleTimeout
-		destinations resilience`) {
+		destinations hashOn resilience`) {
 		served[field] = true
 	}
 	check := func(shape reflect.Type, named map[string]bool) {

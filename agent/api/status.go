@@ -17,9 +17,8 @@ func (a *API) status(c *call) error {
 }
 
 func tableStatus(table *gateway.Table) TableStatus {
-	routes := table.Routes()
 	return TableStatus{
-		Rev: table.Rev().String(), Hash: table.Hash(), BuiltAt: table.BuiltAt(), Routes: len(routes),
+		Rev: table.Rev().String(), Hash: table.Hash(), BuiltAt: table.BuiltAt(), Routes: table.Len(),
 		Faults: join(table.Faults()), Notices: join(table.Notices()),
 	}
 }

@@ -15,11 +15,11 @@ type Path struct {
 	// the canonical form has to be forwarded. Else only the encoding differs,
 	// and the raw path is forwarded.
 	Restructured bool
-	// EncodedSlash is set when a %2F is in the path.
-	EncodedSlash bool
+	// Marks are the oddities in the spelling. A route's Policy decides on them.
+	Marks Marks
 }
 
-// PathError is a path that is refused before it is matched.
+// PathError is a path that is refused.
 type PathError struct {
 	Path    string
 	Problem string
@@ -29,35 +29,56 @@ func (e *PathError) Error() string { return fmt.Sprintf("path %q: %s", e.Path, e
 
 // Canonical gives the form of raw that is matched. raw is the path as sent,
 // without the query, and is not changed. When raw is canonical already the
-// result shares its memory. The error is a *PathError.
+// result shares its memory. The error is a *PathError: what no route can allow.
 //
-// The unreserved characters are those of RFC 3986 §2.3, dot segments are
-// removed as in §5.2.4, but a path that climbs above its root is refused.
+// The unreserved characters are those of RFC 3986 §2.3, and dot segments are
+// removed as in §5.2.4.
 func Canonical(raw []byte) (Path, error) {
 	if len(raw) == 0 || raw[0] != '/' {
 		return Path{}, refuse(raw, `does not begin with "/"`)
+	}
+	if plain(raw) {
+		return Path{Canonical: raw}, nil
 	}
 	path, err := normalEncoding(raw)
 	if err != nil {
 		return Path{}, err
 	}
-	if plainSegments(path.Canonical) {
-		return path, nil
-	}
-	return resolveSegments(path, raw)
+	path.resolveSegments()
+	return path, nil
 }
+
+// plain tells whether raw is canonical as it stands and has no oddity. Most
+// paths are, and cost no more than this look.
+func plain(raw []byte) bool {
+	for i, c := range raw {
+		switch {
+		case !plainByte[c]:
+			return false
+		case c == '/' && i+1 < len(raw) && (raw[i+1] == '/' || raw[i+1] == '.'):
+			return false
+		}
+	}
+	return true
+}
+
+// plainByte are the bytes that a path may hold as they are (RFC 3986 §3.3) but
+// ";", which some servers cut segments at.
+var plainByte = func() (is [256]bool) {
+	for c := range 256 {
+		is[c] = unreserved(byte(c)) || bytes.IndexByte([]byte("!$&'()*+,=:@/"), byte(c)) >= 0
+	}
+	return is
+}()
 
 // normalEncoding gives every byte of raw its one spelling.
 func normalEncoding(raw []byte) (Path, error) {
 	path := Path{Canonical: raw}
 	var out []byte // nil while nothing differs from raw
 	for i := 0; i < len(raw); {
-		spelling, width, err := canonicalByte(raw, i)
+		spelling, width, err := path.canonicalByte(raw, i)
 		if err != nil {
 			return Path{}, err
-		}
-		if spelling == "%2F" {
-			path.EncodedSlash = true
 		}
 		if out == nil && string(raw[i:i+width]) != spelling {
 			out = append(make([]byte, 0, len(raw)+2*len(spelling)), raw[:i]...)
@@ -75,7 +96,7 @@ func normalEncoding(raw []byte) (Path, error) {
 
 // canonicalByte reads the byte or escape at raw[i] and gives its one spelling
 // and how many bytes of raw it took.
-func canonicalByte(raw []byte, i int) (spelling string, width int, err error) {
+func (p *Path) canonicalByte(raw []byte, i int) (spelling string, width int, err error) {
 	c, width, escaped := raw[i], 1, false
 	if c == '%' {
 		high, low := hexValue(raw, i+1), hexValue(raw, i+2)
@@ -84,13 +105,21 @@ func canonicalByte(raw []byte, i int) (spelling string, width int, err error) {
 		}
 		c, width, escaped = byte(high<<4|low), 3, true
 	}
-	switch {
-	case c < ' ' || c == 0x7f:
+	switch control := c < ' ' || c == 0x7f; {
+	case control && !escaped:
 		return "", 0, refuse(raw, fmt.Sprintf("control character 0x%02x", c))
-	case c == '\\':
-		return "", 0, refuse(raw, `backslash, which some servers take for "/"`)
 	case c == '#' && !escaped:
 		return "", 0, refuse(raw, `"#": a fragment is never sent`)
+	case control:
+		p.Marks |= Control
+	case escaped:
+		p.Marks |= escapeMarks[c]
+	case c == '\\':
+		p.Marks |= Backslash
+	case c == ';':
+		p.Marks |= Semicolon
+	}
+	switch {
 	case unreserved(c):
 		return plainSpelling[c], width, nil
 	case escaped || c >= 0x80 || mustEscape(c):
@@ -100,53 +129,37 @@ func canonicalByte(raw []byte, i int) (spelling string, width int, err error) {
 	}
 }
 
-// plainSegments tells whether path has no empty, dot or suspicious segment, so
-// that it needs no second look. A trailing slash is plain.
-func plainSegments(path []byte) bool {
-	for i := 0; i < len(path); i++ {
-		switch {
-		case path[i] == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.'):
-			return false
-		case path[i] == '%' && path[i+1] == '2' && path[i+2] == 'F':
-			return false
-		}
-	}
-	return true
-}
-
-// resolveSegments removes empty and dot segments from an encoded path.
-func resolveSegments(path Path, raw []byte) (Path, error) {
+// resolveSegments removes empty and dot segments.
+func (p *Path) resolveSegments() {
 	var kept [][]byte
-	segments := bytes.Split(path.Canonical[1:], []byte("/"))
+	segments := bytes.Split(p.Canonical[1:], []byte("/"))
 	last := len(segments) - 1
 	slash := false // whether the result ends in "/"
 	for i, segment := range segments {
+		p.Marks |= hiddenDots(segment)
 		slash = false
-		if hiddenDots(segment) {
-			return Path{}, refuse(raw, fmt.Sprintf("segment %q would be a dot segment to some servers", segment))
-		}
-		switch string(segment) {
-		case "", ".":
+		switch {
+		case len(segment) == 0 && i == last: // the trailing slash itself
 			slash = true
-		case "..":
+		case len(segment) == 0:
+			p.Marks |= EmptySegment
+			slash = true
+		case string(segment) == ".":
+			p.Marks |= DotSegment
+			slash = true
+		case string(segment) == "..":
+			p.Marks |= DotSegment
 			if len(kept) == 0 {
-				return Path{}, refuse(raw, `".." climbs above the root`)
+				p.Marks |= Climb
 			}
-			kept, slash = kept[:len(kept)-1], true
+			kept, slash = kept[:max(0, len(kept)-1)], true
 		default:
 			kept = append(kept, segment)
-			continue
-		}
-		// An empty last segment is the trailing slash itself.
-		if i < last || len(segment) > 0 {
-			path.Restructured = true
 		}
 	}
-	if !path.Restructured {
-		return path, nil
+	if p.Restructured = p.Marks&(EmptySegment|DotSegment) != 0; p.Restructured {
+		p.Canonical = joinSegments(kept, slash)
 	}
-	path.Canonical = joinSegments(kept, slash)
-	return path, nil
 }
 
 func joinSegments(segments [][]byte, slash bool) []byte {
@@ -157,23 +170,34 @@ func joinSegments(segments [][]byte, slash bool) []byte {
 	return joined
 }
 
-// hiddenDots tells whether segment is "." or ".." once a server cuts it at ";"
+// hiddenDots finds a segment that is "." or ".." once a server cuts it at ";"
 // (path parameters) or decodes its %2F.
-func hiddenDots(segment []byte) bool {
+func hiddenDots(segment []byte) Marks {
+	var marks Marks
 	parts := bytes.Split(segment, []byte("%2F"))
 	for _, part := range parts {
-		name, _, cut := bytes.Cut(part, []byte(";"))
-		dots := string(name) == "." || string(name) == ".."
-		if dots && (cut || len(parts) > 1) {
-			return true
+		name := cutParameter(part)
+		if string(name) != "." && string(name) != ".." {
+			continue
+		}
+		if len(name) < len(part) {
+			marks |= DotParameter
+		}
+		if len(parts) > 1 {
+			marks |= SlashDots
 		}
 	}
-	return false
+	return marks
 }
 
-// DecodeSlashes gives the path that a server would see which decodes %2F.
-func (p Path) DecodeSlashes() (Path, error) {
-	return Canonical(bytes.ReplaceAll(p.Canonical, []byte("%2F"), []byte("/")))
+// cutParameter cuts a segment at its first ";", encoded or not.
+func cutParameter(segment []byte) []byte {
+	for i, c := range segment {
+		if c == ';' || c == '%' && bytes.HasPrefix(segment[i:], []byte("%3B")) {
+			return segment[:i]
+		}
+	}
+	return segment
 }
 
 // CutSegments removes the first n segments from a raw path. What remains
@@ -206,7 +230,7 @@ func unreserved(c byte) bool {
 
 // mustEscape are the visible characters that RFC 3986 allows in no path.
 func mustEscape(c byte) bool {
-	return bytes.IndexByte([]byte(` "<>[]^`+"`"+`{|}?#%`), c) >= 0
+	return bytes.IndexByte([]byte(` "<>[]^`+"`"+`{|}?#%\`), c) >= 0
 }
 
 func hexValue(b []byte, i int) int {

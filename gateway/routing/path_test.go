@@ -2,7 +2,10 @@ package routing
 
 import (
 	"bytes"
+	"slices"
 	"testing"
+
+	"grapevine/gateway/spec"
 )
 
 func TestCanonical(t *testing.T) {
@@ -42,12 +45,110 @@ func TestCanonical(t *testing.T) {
 }
 
 func TestCanonicalRefuses(t *testing.T) {
-	for _, raw := range []string{
-		"", "a", "/..", "/a/../..", "/%2e%2e/etc", `/a\b`, "/a%5cb", "/a%5Cb", "/%00", "/a\x00", "/a%0d%0a", "/a\x7f",
-		"/a%", "/a%2", "/a%zz", "/x/..;/admin", "/x/.;a", "/x/..%2fadmin", "/x%2f..%2fadmin", "/%2e%2f", "/a#b",
-	} {
+	for _, raw := range []string{"", "a", "/a\x00", "/a\x7f", "/a%", "/a%2", "/a%zz", "/a#b", "/a\r\n"} {
 		if got, err := Canonical([]byte(raw)); err == nil {
 			t.Errorf("Canonical(%q) = %q; want it refused", raw, got.Canonical)
+		}
+	}
+}
+
+// What is marked, what the default refuses of it, and what the path becomes for
+// a route that allows it.
+func TestMarks(t *testing.T) {
+	for _, tt := range []struct {
+		raw     string
+		marks   Marks
+		allow   string // the word that lets it through; empty when nothing has to
+		allowed string // its canonical form then
+	}{
+		{"/..", Climb | DotSegment, "climb", "/"},
+		{"/a/../../b", Climb | DotSegment, "climb", "/b"},
+		{"/%2e%2e/etc", Climb | DotSegment, "climb", "/etc"},
+		{`/a\b`, Backslash, "backslash", "/a%5Cb"},
+		{"/a%5cb", Backslash, "backslash", "/a%5Cb"},
+		{"/a%00", Control, "control", "/a%00"},
+		{"/a%0d%0a", Control, "control", "/a%0D%0A"},
+		{"/a%7f", Control, "control", "/a%7F"},
+		{"/x/..;/admin", DotParameter | Semicolon, "pathParameter", "/x/..;/admin"},
+		{"/x/.;a", DotParameter | Semicolon, "pathParameter", "/x/.;a"},
+		{"/x/..%3b/admin", DotParameter | EncodedSemicolon, "pathParameter", "/x/..%3B/admin"},
+		{"/x/%2e%2e;/a", DotParameter | Semicolon, "pathParameter", "/x/..;/a"},
+		{"/x/..%2fadmin", SlashDots | EncodedSlash, "encodedSlash", "/x/..%2Fadmin"},
+		{"/x%2f..%2fadmin", SlashDots | EncodedSlash, "encodedSlash", "/x%2F..%2Fadmin"},
+		{"/.%2f", SlashDots | EncodedSlash, "encodedSlash", "/.%2F"},
+		{"/a%2fb", EncodedSlash, "", "/a%2Fb"},
+		{"/a%252fb", EncodedPercent, "", "/a%252fb"},
+		{"/a%3f%23", EncodedQuestionMark | EncodedHash, "", "/a%3F%23"},
+		{"/a;b/c%3B", Semicolon | EncodedSemicolon, "", "/a;b/c%3B"},
+		{"//a", EmptySegment, "", "/a"},
+		{"/./a", DotSegment, "", "/a"},
+		{"/a/", 0, "", "/a/"},
+	} {
+		path, err := Canonical([]byte(tt.raw))
+		if err != nil || path.Marks != tt.marks || string(path.Canonical) != tt.allowed {
+			t.Errorf("Canonical(%q) = %q, marks %b, %v; want %q, %b", tt.raw, path.Canonical, path.Marks, err, tt.allowed, tt.marks)
+		}
+		if err := (Policy{}).Check([]byte(tt.raw), path.Marks); (err != nil) != (tt.allow != "") {
+			t.Errorf("%q by default: %v", tt.raw, err)
+		}
+		if tt.allow == "" {
+			continue
+		}
+		if err := NewPolicy(&spec.PathPolicy{Allow: []string{tt.allow}}).Check([]byte(tt.raw), path.Marks); err != nil {
+			t.Errorf("%q with %s allowed: %v", tt.raw, tt.allow, err)
+		}
+	}
+}
+
+func TestPolicyRefuses(t *testing.T) {
+	for word, raw := range map[string]string{
+		"encodedSlash": "/a%2Fb", "encodedPercent": "/a%25", "encodedQuestionMark": "/a%3F", "encodedHash": "/a%23",
+		"encodedSemicolon": "/a%3B", "semicolon": "/a;b", "emptySegment": "/a//b", "dotSegment": "/a/./b",
+	} {
+		policy := NewPolicy(&spec.PathPolicy{Refuse: []string{word}})
+		path, err := Canonical([]byte(raw))
+		if err != nil || (Policy{}).Check([]byte(raw), path.Marks) != nil {
+			t.Errorf("%q is refused by default", raw)
+		}
+		if policy.Check([]byte(raw), path.Marks) == nil {
+			t.Errorf("%q is taken where %s is refused", raw, word)
+		}
+		plain, _ := Canonical([]byte("/a"))
+		if err := policy.Check([]byte("/a"), plain.Marks); err != nil {
+			t.Errorf("/a where %s is refused: %v", word, err)
+		}
+	}
+}
+
+func TestLenient(t *testing.T) {
+	for _, tt := range []struct {
+		raw, allow string
+		want       []string
+	}{
+		{"/a/b", "", nil},
+		{"/admin%2fx", "", []string{"/admin/x"}},
+		{"/%2fadmin", "", []string{"/admin"}},
+		{"/admin;x=1/y", "", []string{"/admin/y"}},
+		{"/admin%3bx/y", "", []string{"/admin/y"}},
+		{"/;x/admin", "", []string{"/admin"}},
+		{"/a;b%2fc", "", []string{"/a;b/c", "/a", "/a/c"}},
+		{"/a;b%2fc", "encodedSlash", []string{"/a"}},
+		{"/a;b%2fc", "pathParameter", []string{"/a;b/c"}},
+	} {
+		path, err := Canonical([]byte(tt.raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var policy Policy
+		if tt.allow != "" {
+			policy = NewPolicy(&spec.PathPolicy{Allow: []string{tt.allow}})
+		}
+		var got []string
+		for seen := range policy.Lenient(path) {
+			got = append(got, string(seen))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q is seen as %q; want %q", tt.raw, got, tt.want)
 		}
 	}
 }
@@ -97,6 +198,14 @@ func FuzzCanonical(f *testing.F) {
 		for _, segment := range bytes.Split(path.Canonical, []byte("/"))[1:] {
 			if s := string(segment); s == "." || s == ".." {
 				t.Fatalf("%q: %q has a dot segment", raw, path.Canonical)
+			}
+		}
+		if bytes.Contains(path.Canonical, []byte("//")) {
+			t.Fatalf("%q: %q has an empty segment", raw, path.Canonical)
+		}
+		for seen := range (Policy{}).Lenient(path) {
+			if len(seen) == 0 || seen[0] != '/' {
+				t.Fatalf("%q is seen as %q", raw, seen)
 			}
 		}
 	})

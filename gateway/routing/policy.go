@@ -1,0 +1,139 @@
+package routing
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"math/bits"
+
+	"grapevine/gateway/spec"
+)
+
+// Marks are oddities in the spelling of a path, as bits.
+type Marks uint16
+
+// The first six are refused unless the route allows them: servers differ in
+// what they take them for. The others may be refused by a route.
+const (
+	Backslash    Marks = 1 << iota // "\" or %5C
+	Control                        // an encoded control character
+	Climb                          // ".." above the root
+	DotParameter                   // "." or ".." before ";"
+	SlashDots                      // "." or ".." beside %2F
+	Ambiguous                      // another route's path once %2F is decoded or ";" cut; see Lenient
+	EncodedSlash
+	EncodedPercent
+	EncodedQuestionMark
+	EncodedHash
+	EncodedSemicolon
+	Semicolon
+	EmptySegment
+	DotSegment
+)
+
+const refusedByDefault = Backslash | Control | Climb | DotParameter | SlashDots
+
+// escapeMarks are the marks of escapes, by what they stand for.
+var escapeMarks = [256]Marks{
+	'\\': Backslash, '/': EncodedSlash, '%': EncodedPercent, '?': EncodedQuestionMark, '#': EncodedHash, ';': EncodedSemicolon,
+}
+
+// problems say what is wrong with each mark, in the order of the bits.
+var problems = [...]string{
+	`backslash, which some servers take for "/"`,
+	"encoded control character",
+	`".." climbs above the root`,
+	`a segment would be a dot segment to servers that cut it at ";"`,
+	"a segment would be a dot segment to servers that decode %2F",
+	`it is the path of another route to servers that decode %2F or cut segments at ";"`,
+	`the route refuses an encoded "/"`,
+	`the route refuses an encoded "%"`,
+	`the route refuses an encoded "?"`,
+	`the route refuses an encoded "#"`,
+	`the route refuses an encoded ";"`,
+	`the route refuses ";"`,
+	"the route refuses empty segments",
+	"the route refuses dot segments",
+}
+
+// Policy is what a route allows in the spelling of its paths, and refuses. The
+// zero Policy is the default.
+type Policy struct {
+	allow, refuse Marks
+	// slashes and parameters say that paths with %2F and ";" are taken whatever a
+	// lenient server makes of them.
+	slashes, parameters bool
+}
+
+// NewPolicy reads a policy; nil is the default.
+func NewPolicy(s *spec.PathPolicy) Policy {
+	var p Policy
+	if s == nil {
+		return p
+	}
+	for _, name := range s.Allow {
+		p.allow |= allowed[name]
+	}
+	for _, name := range s.Refuse {
+		p.refuse |= refused[name]
+	}
+	p.slashes, p.parameters = p.allow&SlashDots != 0, p.allow&DotParameter != 0
+	return p
+}
+
+// The words of spec.PathPolicy.
+var (
+	allowed = map[string]Marks{
+		"backslash": Backslash, "control": Control, "climb": Climb, "pathParameter": DotParameter, "encodedSlash": SlashDots,
+	}
+	refused = map[string]Marks{
+		"encodedSlash": EncodedSlash, "encodedPercent": EncodedPercent, "encodedQuestionMark": EncodedQuestionMark,
+		"encodedHash": EncodedHash, "encodedSemicolon": EncodedSemicolon, "semicolon": Semicolon,
+		"emptySegment": EmptySegment, "dotSegment": DotSegment,
+	}
+)
+
+// Check gives a *PathError when the policy refuses raw for its marks.
+func (p Policy) Check(raw []byte, marks Marks) error {
+	bad := marks & (refusedByDefault&^p.allow | p.refuse)
+	if bad == 0 {
+		return nil
+	}
+	return refuse(raw, problems[bits.TrailingZeros16(uint16(bad))])
+}
+
+// ErrAmbiguous is the refusal of a path which is another route's to a lenient
+// server (see Lenient).
+func ErrAmbiguous(raw []byte) error {
+	return refuse(raw, problems[bits.TrailingZeros16(uint16(Ambiguous))])
+}
+
+// Lenient gives the canonical paths that servers may see which decode %2F, cut
+// segments at ";", or do both, unless the policy allows that.
+func (p Policy) Lenient(path Path) iter.Seq[[]byte] {
+	slashes := path.Marks&EncodedSlash != 0 && !p.slashes
+	parameters := path.Marks&(Semicolon|EncodedSemicolon) != 0 && !p.parameters
+	return func(yield func([]byte) bool) {
+		_ = (!slashes || yield(lenient(path.Canonical, true, false))) &&
+			(!parameters || yield(lenient(path.Canonical, false, true))) &&
+			(!slashes || !parameters || yield(lenient(path.Canonical, true, true)))
+	}
+}
+
+func lenient(path []byte, slashes, parameters bool) []byte {
+	if slashes {
+		path = bytes.ReplaceAll(path, []byte("%2F"), []byte("/"))
+	}
+	if parameters {
+		var cut [][]byte
+		for segment := range bytes.SplitSeq(path, []byte("/")) {
+			cut = append(cut, cutParameter(segment))
+		}
+		path = bytes.Join(cut, []byte("/"))
+	}
+	again, err := Canonical(path)
+	if err != nil { // a canonical path with segments cut is still a path
+		panic(fmt.Sprintf("routing: %q: %v", path, err))
+	}
+	return again.Canonical
+}
