@@ -37,7 +37,8 @@ var floors = map[string]int{
 // can be replaced behind one of them.
 var doors = map[string][]string{
 	"go.etcd.io/bbolt":                           {"kv"},
-	"github.com/hashicorp/go-immutable-radix/v2": {"kv", "gateway"},
+	"github.com/hashicorp/go-immutable-radix/v2": {"kv"},
+	"github.com/benbjohnson/immutable":           {"gateway"},
 	"github.com/urfave/cli/v2":                   {"cli"},
 	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
 	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},

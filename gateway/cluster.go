@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/spec"
@@ -40,10 +38,8 @@ func (c *cluster) load(address spec.Address) *balance.Load {
 // clusterState is what a cluster keeps while its configuration changes.
 type clusterState struct {
 	// turn counts picks; which destination is next follows from it.
-	turn     atomic.Uint64
-	inFlight prometheus.Gauge
-	attempts prometheus.Counter
-	failures [exchange.PhaseClientGone + 1]prometheus.Counter
+	turn    atomic.Uint64
+	metrics *clusterMetrics
 }
 
 // destination is one address of a cluster. Its pool is shared by every cluster
@@ -130,19 +126,16 @@ func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, first int, err error
 func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error {
 	x.Attempts++
 	x.Cluster, x.Destination = c.id, d.address
-	c.state.attempts.Inc()
+	c.state.metrics.attempted()
 	d.begin()
 	err := d.pool.upstream.RoundTrip(x, b)
 	if err != nil {
 		d.end()
-		c.state.failures[phaseOf(err)].Inc()
+		c.state.metrics.failed(phaseOf(err))
 		return err
 	}
-	c.state.inFlight.Inc()
+	c.state.metrics.answered()
 	x.OnFinish(d)
-	x.OnFinish(c.state)
+	x.OnFinish(c.state.metrics)
 	return nil
 }
-
-// Finished ends an exchange that the cluster answered.
-func (s *clusterState) Finished(_ *exchange.Exchange, _ error) { s.inFlight.Dec() }

@@ -40,8 +40,8 @@ type compiler struct {
 	turnover turnover
 
 	routing   *routing.Edit
-	routed    indexEdit[*route]
-	clustered indexEdit[*cluster]
+	routed    *indexEdit[*route]
+	clustered *indexEdit[*cluster]
 }
 
 func (c *compiler) run() {
@@ -58,7 +58,7 @@ func (c *compiler) run() {
 	c.previous = previous
 	c.each(clusterPrefix, c.cluster)
 	c.each(routePrefix, c.route)
-	c.trie, c.routes, c.clusters = c.routing.Done(), c.routed.done(), c.clustered.done()
+	c.trie, c.routes, c.clusters = c.routing.Done(), c.routed.now(), c.clustered.now()
 }
 
 // each visits the changes under a prefix, or everything when the table is made

@@ -116,9 +116,11 @@ func failAmbiguousQuery(x *exchange.Exchange, err error) {
 	x.Fail(exchange.Problem{Status: 400, Code: "ambiguous_query", Detail: err.Error()})
 }
 
+const noRoute = "No route takes this host and path."
+
 func failUnmatched(x *exchange.Exchange, allow []string) {
 	if len(allow) == 0 {
-		x.Fail(exchange.Problem{Status: 404, Code: "no_route", Detail: "No route takes this host and path."})
+		x.Fail(exchange.Problem{Status: 404, Code: "no_route", Detail: noRoute})
 		return
 	}
 	x.Fail(exchange.Problem{

@@ -36,7 +36,7 @@ func (e *estate) pool(address spec.Address) *pool {
 func (e *estate) state(id string) *clusterState {
 	t := e.states[id]
 	if t == nil {
-		t = &tenure[*clusterState]{thing: e.metrics.cluster(id)}
+		t = &tenure[*clusterState]{thing: &clusterState{metrics: e.metrics.cluster(id)}}
 		e.states[id] = t
 	}
 	return t.thing
@@ -68,7 +68,7 @@ func (e *estate) count(c *cluster, n int) {
 	state := e.states[c.id]
 	if state.users += n; state.users == 0 {
 		delete(e.states, c.id)
-		e.metrics.dropCluster(c.id)
+		state.thing.metrics.drop()
 	}
 	for _, d := range c.destinations {
 		pool := e.pools[d.id]

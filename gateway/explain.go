@@ -1,9 +1,15 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/routing"
 )
 
 // Question is a request that nobody sent, put to the live table.
@@ -74,4 +80,180 @@ type ForwardDestination struct {
 	Address  string `json:"address"`
 	Weight   int    `json:"weight"`
 	InFlight int64  `json:"inFlight"` // requests it has from this node now
+}
+
+// The states of a candidate.
+const (
+	candidateTaken  = "taken"
+	candidateFailed = "failed"
+	candidateLater  = "later"
+)
+
+// Explain says what the table would do with a request. The error is about the
+// question: its URL can't be read.
+func (t *Table) Explain(q Question) (Explanation, error) {
+	x, path, query, err := q.exchange()
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{Rev: t.Rev().String(), Hash: t.Hash(), Method: x.Request.Method, Candidates: []Candidate{}}
+	if q.Client.IsValid() {
+		e.Client = q.Client.String()
+	}
+	e.Host = string(routing.Hostname(x.Request.Authority, nil))
+	e.Path, e.Match = string(path.raw), string(path.Canonical)
+	r, allow, err := t.match(&x.Request, path, query)
+	e.Candidates = t.candidates(&routing.Request{
+		Method: x.Request.Method, Host: []byte(e.Host), Path: path.Canonical, Query: query, Fields: x.Request.Fields, Client: q.Client,
+	}, r)
+	t.decide(&e, x, r, allow, err, path, query)
+	return e, nil
+}
+
+// exchange makes the request that is asked about.
+func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []byte, err error) {
+	authority, target, scheme := "", q.URL, "http"
+	if !strings.HasPrefix(q.URL, "/") {
+		before, rest, found := strings.Cut(q.URL, "://")
+		scheme = strings.ToLower(before)
+		if !found || scheme != "http" && scheme != "https" {
+			return nil, path, nil, fmt.Errorf("url %q: is neither an http or https URL nor a path that begins with /", q.URL)
+		}
+		authority, target = rest, "/"
+		if end := strings.IndexAny(rest, "/?"); end >= 0 {
+			authority, target = rest[:end], "/"+strings.TrimPrefix(rest[end:], "/")
+		}
+	}
+	if _, err := url.Parse("http://" + authority); err != nil || strings.ContainsAny(authority, "@ ") {
+		return nil, path, nil, fmt.Errorf("url %q: host %q can't be read", q.URL, authority)
+	}
+	target, _, _ = strings.Cut(target, "#") // a client keeps the fragment to itself
+	x = &exchange.Exchange{Request: exchange.Request{
+		Method: strings.ToUpper(q.Method), Authority: []byte(authority), Target: []byte(target), Scheme: scheme,
+		Fields: slices.Clone(q.Fields), Client: q.Client,
+	}}
+	if x.Request.Method == "" {
+		x.Request.Method = "GET"
+	}
+	path, query, err = splitTarget(x.Request.Target)
+	if err != nil {
+		return nil, path, nil, fmt.Errorf("url %q: %w", q.URL, err)
+	}
+	return x, path, query, nil
+}
+
+// candidates lists what is tried, and how each came off.
+func (t *Table) candidates(ask *routing.Request, taken *route) []Candidate {
+	list := []Candidate{}
+	var winner *routing.Candidate
+	for _, c := range t.trie.Candidates(ask) {
+		r := c.Rule.Value.(*route)
+		row := Candidate{
+			ID: r.id, Order: c.Rule.Order, Host: c.Host, Path: pathOf(r.planned.spec), Source: r.planned.layer,
+			State: candidateFailed, Why: c.Fails(ask),
+		}
+		switch {
+		case winner != nil:
+			row.State, row.Why = candidateLater, c.Behind(*winner)
+		case row.Why == "":
+			winner = &c
+			row.State, row.Why = candidateTaken, "the first whose conditions hold"
+			if r != taken {
+				row.State, row.Why = candidateFailed, "it would be taken, but the request is refused"
+			}
+		}
+		list = append(list, row)
+	}
+	return list
+}
+
+// decide fills in the outcome.
+func (t *Table) decide(e *Explanation, x *exchange.Exchange, r *route, allow []string, err error, path requestPath, query []byte) {
+	kind := t.probeAt(x.Request.Target)
+	switch {
+	case kind != 0:
+		e.Status, e.Detail = 200, "The gateway answers probes of its health itself; no route takes them."
+		e.Candidates = []Candidate{}
+		return
+	case errors.Is(err, routing.ErrAmbiguousQuery):
+		failAmbiguousQuery(x, err)
+	case err != nil:
+		failBadPath(x, err)
+	case r == nil:
+		failUnmatched(x, allow)
+	default:
+		e.Route = r.id
+		t.decideRoute(e, x, r, path, query)
+		return
+	}
+	e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, detailOf(err, allow)
+}
+
+func detailOf(err error, allow []string) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(allow) > 0:
+		return fmt.Sprintf("Routes take this path with %s.", strings.Join(allow, ", "))
+	default:
+		return noRoute
+	}
+}
+
+func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path requestPath, query []byte) {
+	switch {
+	case r.answer != nil:
+		r.serve(x, path, query)
+		e.Status, e.Detail = x.Response.Status, fmt.Sprintf("Route %s answers itself.", r.id)
+		if to := x.Response.Fields.Get("Location"); to != nil {
+			e.Detail = fmt.Sprintf("Route %s redirects to %s", r.id, to)
+		}
+		return
+	case r.cluster == nil:
+		e.Status, e.Code = 503, "route_quarantined"
+		e.Detail = fmt.Sprintf("Route %s has no valid configuration: %s", r.id, r.planned.problem)
+		return
+	}
+	if err := r.change(x, path, query); err != nil {
+		failChange(x, err)
+		e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, err.Error()
+		return
+	}
+	e.Forward = r.cluster.forwards(x)
+	if r.cluster.balancer.Pick(0, &x.Request) < 0 {
+		e.Status, e.Code = 503, "no_destination"
+		e.Detail = fmt.Sprintf("Route %s takes it, and its cluster %s has no destination.", r.id, r.cluster.id)
+		return
+	}
+	e.Detail = fmt.Sprintf("Route %s forwards it to cluster %s.", r.id, r.cluster.id)
+}
+
+// forwards says what of x a destination would get.
+func (c *cluster) forwards(x *exchange.Exchange) *Forward {
+	f := &Forward{
+		Cluster: c.id, Balancing: c.planned.balancing(), Destinations: []ForwardDestination{},
+		Method: x.Request.Method, Target: string(x.Request.Target), Host: string(x.Request.Authority), Fields: []string{},
+	}
+	for _, d := range c.destinations {
+		f.Destinations = append(f.Destinations, ForwardDestination{d.address, d.weight, d.load.Now()})
+	}
+	for _, field := range x.Request.Fields {
+		f.Fields = append(f.Fields, string(field.Name)+": "+string(field.Value))
+	}
+	return f
+}
+
+// balancing is the policy in the words of the configuration.
+func (c *plannedCluster) balancing() string {
+	switch c.policy.LoadBalancing {
+	case "":
+		return "roundRobin"
+	case "hash":
+		if c.policy.HashOn == "" {
+			return "hash on ip"
+		}
+		return "hash on " + string(c.policy.HashOn)
+	default:
+		return c.policy.LoadBalancing
+	}
 }

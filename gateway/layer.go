@@ -1,8 +1,13 @@
 package gateway
 
 import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"grapevine/gateway/spec"
 	"grapevine/kv"
@@ -50,13 +55,43 @@ func (p *planner) read(previous *plan) (changed []kv.Key) {
 		}
 		return changed
 	}
+	return p.readAll(previous)
+}
+
+// readAll decodes on all processors: of the making of a first table that is
+// most.
+func (p *planner) readAll(previous *plan) (keys []kv.Key) {
+	var entries []kv.Entry
 	for entry := range p.view.Under(ownPrefix) {
 		if own(entry.Key) {
-			changed = append(changed, entry.Key)
-			p.readKey(entry.Key, previous)
+			entries = append(entries, entry)
 		}
 	}
-	return changed
+	read := make([]*decoded, len(entries))
+	var next atomic.Int64
+	var broken atomic.Value
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 1+len(entries)/64) {
+		workers.Go(func() {
+			defer func() { // in the goroutine that makes the table a panic is caught
+				if cause := recover(); cause != nil {
+					broken.Store(fmt.Errorf("%v\n%s", cause, debug.Stack()))
+				}
+			}()
+			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
+				read[i] = decodeAfter(previous, entries[i])
+			}
+		})
+	}
+	workers.Wait()
+	if cause := broken.Load(); cause != nil {
+		panic(cause)
+	}
+	for i, entry := range entries {
+		p.decoding.set(string(entry.Key), read[i])
+		keys = append(keys, entry.Key)
+	}
+	return keys
 }
 
 // own tells whether key is an operator's that the gateway reads.
@@ -65,18 +100,21 @@ func own(key kv.Key) bool {
 }
 
 func (p *planner) readKey(key kv.Key, before *plan) {
-	entry, there := p.view.Get(key)
-	if !there {
+	if entry, there := p.view.Get(key); there {
+		p.decoding.set(string(key), decodeAfter(before, entry))
+	} else {
 		p.decoding.del(string(key))
-		return
 	}
+}
+
+// decodeAfter takes from a plan, which may be nil, what has not changed since.
+func decodeAfter(before *plan, entry kv.Entry) *decoded {
 	if before != nil {
-		if old := before.decoded.get(string(key)); old != nil && old.rev == entry.ModRev {
-			p.decoding.set(string(key), old)
-			return
+		if old := before.decoded.get(string(entry.Key)); old != nil && old.rev == entry.ModRev {
+			return old
 		}
 	}
-	p.decoding.set(string(key), decodeEntry(key, entry.Value, entry.ModRev))
+	return decodeEntry(entry.Key, entry.Value, entry.ModRev)
 }
 
 func decodeEntry(key kv.Key, value []byte, rev kv.Rev) *decoded {

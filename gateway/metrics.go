@@ -96,59 +96,74 @@ const clientLeft = "499"
 
 var classes = [...]string{clientLeft, "1xx", "2xx", "3xx", "4xx", "5xx"}
 
-// routeMetrics are the series of one route, told of each exchange's end. They
-// are there from the first request on: of 100,000 routes most have none.
-type routeMetrics struct {
-	id    string
-	of    *metrics
-	bound atomic.Pointer[boundMetrics]
+// series are those of one route or cluster. They are there from its first
+// request on: of 100,000 routes most have none. What is bound late, by a request
+// that outlived its route, is not counted.
+type series[T any] struct {
+	bound atomic.Pointer[T]
 
-	// mu guards the step to bound, and dropped: what ends later is not counted,
-	// or the series would be there again.
+	// mu guards the step to bound, and dropped.
 	mu      sync.Mutex
 	dropped bool
 }
 
-type boundMetrics struct {
+// get gives the series, made by bind at first; nil once they are dropped and
+// were never bound.
+func (s *series[T]) get(bind func() *T) *T {
+	if bound := s.bound.Load(); bound != nil {
+		return bound
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bound := s.bound.Load(); bound != nil || s.dropped {
+		return bound
+	}
+	bound := bind()
+	s.bound.Store(bound)
+	return bound
+}
+
+// drop tells whether there were series, which end.
+func (s *series[T]) drop() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped = true
+	return s.bound.Load() != nil
+}
+
+// routeMetrics are told of each exchange's end.
+type routeMetrics struct {
+	id     string
+	of     *metrics
+	series series[routeSeries]
+}
+
+type routeSeries struct {
 	byClass  [len(classes)]prometheus.Counter
 	duration prometheus.Observer
 }
 
-// route gives the series of a route, "" for requests that no route took.
+// route gives the metrics of a route, "" for requests that no route took.
 func (m *metrics) route(id string) *routeMetrics { return &routeMetrics{id: id, of: m} }
 
 // Finished counts an exchange.
 func (r *routeMetrics) Finished(x *exchange.Exchange, _ error) {
-	b := r.bound.Load()
-	if b == nil {
-		if b = r.bind(); b == nil {
-			return
-		}
+	if s := r.series.get(r.bind); s != nil {
+		s.byClass[x.Response.Status/100%len(classes)].Inc()
+		s.duration.Observe(time.Since(x.Started).Seconds())
 	}
-	b.byClass[x.Response.Status/100%len(classes)].Inc()
-	b.duration.Observe(time.Since(x.Started).Seconds())
 }
 
-func (r *routeMetrics) bind() *boundMetrics {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if b := r.bound.Load(); b != nil || r.dropped {
-		return b
-	}
-	b := &boundMetrics{duration: r.of.duration.WithLabelValues(r.id)}
+func (r *routeMetrics) bind() *routeSeries {
+	s := &routeSeries{duration: r.of.duration.WithLabelValues(r.id)}
 	for i, class := range classes {
-		b.byClass[i] = r.of.requests.WithLabelValues(r.id, class)
+		s.byClass[i] = r.of.requests.WithLabelValues(r.id, class)
 	}
-	r.bound.Store(b)
-	return b
+	return s
 }
 
-// drop ends the series.
 func (r *routeMetrics) drop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.dropped = true
-	if r.bound.Load() == nil {
+	if !r.series.drop() {
 		return
 	}
 	for _, class := range classes {
@@ -157,24 +172,62 @@ func (r *routeMetrics) drop() {
 	r.of.duration.DeleteLabelValues(r.id)
 }
 
-// cluster binds the series of a cluster.
-func (m *metrics) cluster(id string) *clusterState {
-	s := &clusterState{
-		turn:     atomic.Uint64{},
-		inFlight: m.inFlight.WithLabelValues(id),
-		attempts: m.attempts.WithLabelValues(id),
+// clusterMetrics are told of each attempt.
+type clusterMetrics struct {
+	id     string
+	of     *metrics
+	series series[clusterSeries]
+}
+
+type clusterSeries struct {
+	inFlight prometheus.Gauge
+	attempts prometheus.Counter
+	failures [exchange.PhaseClientGone + 1]prometheus.Counter
+}
+
+func (m *metrics) cluster(id string) *clusterMetrics { return &clusterMetrics{id: id, of: m} }
+
+func (c *clusterMetrics) attempted() {
+	if s := c.series.get(c.bind); s != nil {
+		s.attempts.Inc()
 	}
+}
+
+func (c *clusterMetrics) failed(phase exchange.Phase) {
+	if s := c.series.get(c.bind); s != nil {
+		s.failures[phase].Inc()
+	}
+}
+
+func (c *clusterMetrics) answered() {
+	if s := c.series.get(c.bind); s != nil {
+		s.inFlight.Inc()
+	}
+}
+
+// Finished ends an exchange that the cluster answered.
+func (c *clusterMetrics) Finished(*exchange.Exchange, error) {
+	if s := c.series.get(c.bind); s != nil {
+		s.inFlight.Dec()
+	}
+}
+
+func (c *clusterMetrics) bind() *clusterSeries {
+	s := &clusterSeries{inFlight: c.of.inFlight.WithLabelValues(c.id), attempts: c.of.attempts.WithLabelValues(c.id)}
 	for phase := range s.failures {
-		s.failures[phase] = m.failures.WithLabelValues(id, exchange.Phase(phase).String())
+		s.failures[phase] = c.of.failures.WithLabelValues(c.id, exchange.Phase(phase).String())
 	}
 	return s
 }
 
-func (m *metrics) dropCluster(id string) {
-	m.inFlight.DeleteLabelValues(id)
-	m.attempts.DeleteLabelValues(id)
+func (c *clusterMetrics) drop() {
+	if !c.series.drop() {
+		return
+	}
+	c.of.inFlight.DeleteLabelValues(c.id)
+	c.of.attempts.DeleteLabelValues(c.id)
 	for phase := range exchange.PhaseClientGone + 1 {
-		m.failures.DeleteLabelValues(id, phase.String())
+		c.of.failures.DeleteLabelValues(c.id, phase.String())
 	}
 }
 

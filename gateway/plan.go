@@ -100,10 +100,10 @@ type planner struct {
 	// lastGood gives the last good version of a key, nil when none is known.
 	lastGood func(kv.Key) *decoded
 
-	decoding  indexEdit[*decoded]
-	judging   indexEdit[*verdict]
-	troubling indexEdit[*verdict]
-	using     indexEdit[struct{}]
+	decoding  *indexEdit[*decoded]
+	judging   *indexEdit[*verdict]
+	troubling *indexEdit[*verdict]
+	using     *indexEdit[struct{}]
 	looked    []string // by the route that is being judged
 }
 
@@ -119,8 +119,8 @@ func newPlan(previous *plan, static *spec.File, view kv.View, lastGood func(kv.K
 	p.decoding, p.judging = p.decoded.edit(), p.verdicts.edit()
 	p.troubling, p.using = p.troubled.edit(), p.users.edit()
 	p.judge(p.stale(previous))
-	p.decoded, p.verdicts = p.decoding.done(), p.judging.done()
-	p.troubled, p.users = p.troubling.done(), p.using.done()
+	p.decoded, p.verdicts = p.decoding.now(), p.judging.now()
+	p.troubled, p.users = p.troubling.now(), p.using.now()
 	return p.plan
 }
 

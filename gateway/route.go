@@ -24,16 +24,19 @@ func (r *route) serve(x *exchange.Exchange, path requestPath, query []byte) {
 	r.response.Apply(&x.Response.Fields)
 }
 
-// forward sends the request on as the route changes it.
 func (r *route) forward(x *exchange.Exchange, path requestPath, query []byte) {
+	if err := r.change(x, path, query); err != nil {
+		failChange(x, err)
+		return
+	}
+	r.cluster.forward(x, r.bounds)
+}
+
+// change makes x what the backend is to get. The error is the request's fault.
+func (r *route) change(x *exchange.Exchange, path requestPath, query []byte) error {
 	target, err := r.target.Apply(path.forwardable(), query)
 	if err != nil {
-		if _, ambiguous := errors.AsType[*exchange.QueryError](err); ambiguous {
-			failAmbiguousQuery(x, err)
-			return
-		}
-		failBadPath(x, err)
-		return
+		return err
 	}
 	x.Request.Target = target
 	if r.request != nil {
@@ -42,5 +45,14 @@ func (r *route) forward(x *exchange.Exchange, path requestPath, query []byte) {
 			x.Request.Authority = r.request.Authority
 		}
 	}
-	r.cluster.forward(x, r.bounds)
+	return nil
+}
+
+// failChange answers for a request that the route can't change as it is to.
+func failChange(x *exchange.Exchange, err error) {
+	if _, ambiguous := errors.AsType[*exchange.QueryError](err); ambiguous {
+		failAmbiguousQuery(x, err)
+		return
+	}
+	failBadPath(x, err)
 }
