@@ -21,16 +21,17 @@ func (g *Gateway) Check(current, candidate kv.View) error {
 	}
 	after := newPlan(before, g.static, candidate, g.lastGood)
 	touched := func(key string) bool { return written(kv.Key(key), current, candidate) }
-	return g.located(worsened(before, after, touched))
+	if faults := worsened(before, after, touched); len(faults) > 0 {
+		return after.told(faults)
+	}
+	return nil
 }
 
-// located gives faults their place in the file, and no error for none.
-func (g *Gateway) located(faults spec.Faults) error {
-	if len(faults) == 0 {
-		return nil
-	}
+// told is faults as a person needs them: with their place in the file, and what
+// there is instead.
+func (p *plan) told(faults spec.Faults) spec.Faults {
 	for i, f := range faults {
-		faults[i] = g.static.Locate(f)
+		faults[i] = p.static.Locate(p.known(f))
 	}
 	return faults
 }

@@ -168,7 +168,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	p := newPlan(g.live, static, view, g.lastGood)
 	if rule == refuseStaticFaults {
 		if faults := g.refusals(p, static, view); len(faults) > 0 {
-			return faults
+			return p.told(faults)
 		}
 	}
 	previous := g.table.Load()
@@ -188,7 +188,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 // refusals are what a person who hands over a file has to hear: its own faults,
 // and what it would take from the operator's keys that the file before gave.
 func (g *Gateway) refusals(p *plan, static *spec.File, view kv.View) spec.Faults {
-	faults := staticFaults(p, static)
+	faults := staticFaults(p)
 	if g.live == nil || len(faults) > 0 {
 		return faults
 	}
@@ -196,13 +196,12 @@ func (g *Gateway) refusals(p *plan, static *spec.File, view kv.View) spec.Faults
 	return worsened(before, p, func(string) bool { return false })
 }
 
-// staticFaults are those of keys that no operator has written, at their place
-// in the file.
-func staticFaults(p *plan, static *spec.File) spec.Faults {
+// staticFaults are those of keys that no operator has written.
+func staticFaults(p *plan) spec.Faults {
 	var faults spec.Faults
 	for _, f := range p.faults() {
 		if p.decoded.get(f.Key) == nil {
-			faults = append(faults, static.Locate(f))
+			faults = append(faults, f)
 		}
 	}
 	return faults

@@ -306,17 +306,6 @@ func (p *plan) quarantined() iter.Seq2[kv.Key, *verdict] {
 	}
 }
 
-// routes yields the effective ones, by id.
-func (p *plan) routes() iter.Seq[*plannedRoute] {
-	return func(yield func(*plannedRoute) bool) {
-		for _, v := range p.verdicts.under(routePrefix) {
-			if v.route != nil && !yield(v.route) {
-				return
-			}
-		}
-	}
-}
-
 // since yields the changes that lead from before to p, which may be any plan or
 // nil.
 func (p *plan) since(before *plan) iter.Seq[change] {

@@ -96,13 +96,3 @@ func (p *planner) clusterLayer(id string) string {
 	}
 	return layerStatic
 }
-
-// clusterIDs are the ids of the named clusters, at most n, in order.
-func (p *planner) clusterIDs(n int) (ids []string) {
-	for key := range p.judging.now().under(clusterPrefix) {
-		if ids = append(ids, idOf(key)); len(ids) == n {
-			break
-		}
-	}
-	return ids
-}

@@ -135,7 +135,7 @@ func (p *planner) checkRoute(key, layer string, r *spec.Route) spec.Faults {
 	faults := settingsIn(key, r, refusedInRoute, refusal)
 	switch {
 	case r.Cluster != "" && p.lookUp(string(r.Cluster)) == nil:
-		faults = append(faults, spec.Fault{Key: key, Field: "cluster", Value: string(r.Cluster), Problem: p.noSuchCluster()})
+		faults = append(faults, spec.Fault{Key: key, Field: "cluster", Value: string(r.Cluster), Problem: noSuchCluster})
 	case len(r.Backends) > 0 && p.clashes(idOf(key), layer):
 		faults = append(faults, spec.Fault{
 			Key: key, Field: "backends", Value: string(r.Backends[0]),
@@ -152,16 +152,30 @@ func (p *planner) clashes(id, layer string) bool {
 	return named != nil && len(named.destinations) > 0 && p.clusterLayer(id) == layer
 }
 
-func (p *planner) noSuchCluster() string {
+const noSuchCluster = "no such cluster"
+
+// known adds to a fault that a person is told at once which clusters there are.
+// A plan does not hold that: it would have to judge the route anew with each
+// cluster that comes and goes.
+func (p *plan) known(f spec.Fault) spec.Fault {
+	if f.Problem != noSuchCluster {
+		return f
+	}
 	const most = 5
-	known := p.clusterIDs(most + 1)
-	if len(known) == 0 {
-		return "no such cluster; none is configured"
+	var ids []string
+	for key := range p.verdicts.under(clusterPrefix) {
+		if len(ids) == most {
+			ids = append(ids, "…")
+			break
+		}
+		ids = append(ids, idOf(key))
 	}
-	if len(known) > most {
-		known[most] = "…"
+	if len(ids) == 0 {
+		f.Problem += "; none is configured"
+		return f
 	}
-	return "no such cluster; there is " + strings.Join(known, ", ")
+	f.Problem += "; there is " + strings.Join(ids, ", ")
+	return f
 }
 
 // shortly is a fault without its key, for the one line that a table row has.
