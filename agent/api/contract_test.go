@@ -73,6 +73,12 @@ func referred(n *node) {
 	n.socket.do("PUT", "/v1/kv/gateway/routes/shop", `{"path":"/shop","cluster":"shop"}`)
 }
 
+// shadowing is a route that another one hides entirely.
+func shadowing(n *node) {
+	n.socket.do("PUT", "/v1/kv/gateway/routes/first", `{"path":"/x/{**rest}","order":-1,"backends":["http://127.0.0.1:5010"]}`)
+	n.socket.do("PUT", "/v1/kv/gateway/routes/second", `{"path":"/x/{**rest}","backends":["http://127.0.0.1:5010"]}`)
+}
+
 // contracts get every answer that the description has, by operation and status. 403 and 415 are the door's, and tried
 // for all operations together.
 func contracts() map[string]contract {
@@ -130,10 +136,13 @@ func contracts() map[string]contract {
 		"validate 400": request("POST", "/v1/validate", "{"),
 		"validate 413": request("POST", "/v1/validate", huge),
 
-		"status 200":     request("GET", "/v1/status", "").on(referred),
-		"listRoutes 200": request("GET", "/v1/routes", "").on(referred),
-		"describe 200":   request("GET", "/v1/openapi.json", ""),
-		"metrics 200":    request("GET", "/metrics", ""),
+		"status 200":        request("GET", "/v1/status", "").on(referred),
+		"listRoutes 200":    request("GET", "/v1/routes", "").on(referred),
+		"explainRoutes 200": request("GET", "/v1/routes/explain?url=http://h/shop/1%3Fx&header=X-A:+1&client=10.0.0.1", "").on(referred),
+		"explainRoutes 400": request("GET", "/v1/routes/explain?url=", ""),
+		"lintRoutes 200":    request("GET", "/v1/routes/lint", "").on(shadowing),
+		"describe 200":      request("GET", "/v1/openapi.json", ""),
+		"metrics 200":       request("GET", "/metrics", ""),
 	}
 	for status, err := range map[string]error{"503": kv.ErrReadOnly, "507": kv.ErrDiskFull} {
 		// The value has to be there, and no write can put it there: it is read from a store that was written before.

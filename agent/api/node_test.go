@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"grapevine/agent/api"
+	"grapevine/gateway"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
@@ -52,6 +55,77 @@ func TestStatusAndRoutes(t *testing.T) {
 	r := want[api.RouteList](t, n.tcp.do("GET", "/v1/routes", ""), 200)
 	if r.Rev != "1.1" || len(r.Routes) != 1 || r.Routes[0].ID != "booking" || r.Routes[0].State != "live" {
 		t.Errorf("routes %+v", r)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	n := startNode(t)
+	n.tcp.do("PUT", "/v1/kv/gateway/routes/booking", booking)
+	query := url.Values{
+		"method": {"POST"}, "url": {"http://api.test/booking/42?x=1"}, "header": {"X-Beta: 1", "X-Empty:"}, "client": {"::ffff:10.0.0.7"},
+	}
+	e := want[gateway.Explanation](t, n.tcp.do("GET", "/v1/routes/explain?"+query.Encode(), ""), 200)
+	if e.Rev != "1.1" || e.Method != "POST" || e.Host != "api.test" || e.Path != "/booking/42" || e.Client != "10.0.0.7" || e.Route != "booking" {
+		t.Errorf("explanation %+v", e)
+	}
+	if len(e.Candidates) != 1 || e.Candidates[0].ID != "booking" || e.Candidates[0].State != "taken" {
+		t.Errorf("candidates %+v", e.Candidates)
+	}
+	f := e.Forward
+	if f == nil || f.Target != "/booking/42?x=1" || f.Cluster != "booking" || len(f.Destinations) != 1 || f.Destinations[0].Weight != 1 ||
+		!slices.Contains(f.Fields, "X-Beta: 1") {
+		t.Errorf("forward %+v", f)
+	}
+
+	e = want[gateway.Explanation](t, n.tcp.do("GET", "/v1/routes/explain?url=/nothing", ""), 200)
+	if e.Method != "GET" || e.Route != "" || e.Status != 404 || e.Code != "no_route" || e.Forward != nil {
+		t.Errorf("explanation %+v", e)
+	}
+}
+
+// Each parameter that can't be meant is named, with its value.
+func TestExplainRefusesWhatIsNoRequest(t *testing.T) {
+	n := startNode(t)
+	for _, c := range []struct{ query, detail string }{
+		{"", `query parameter "url": is missing`},
+		{"url=", `query parameter "url": is missing`},
+		{"url=/&url=/", `query parameter "url": given 2 times`},
+		{"url=/&path=/", `query parameter "path": not known here; known are url, method, header, client`},
+		{"url=x", `url "x": `},
+		{"url=http://a+b/", `url "http://a b/": `},
+		{"url=ftp://a/", `url "ftp://a/": `},
+		{"url=/%25zz", `url "/%zz": `},
+		{"url=/&method=", `method "": is not a request method`},
+		{"url=/&method=G+T", `method "G T": is not a request method`},
+		{"url=/&method=*", `method "*": is not a request method`},
+		{"url=/&method=get", `method "get": methods are in upper case: write GET`},
+		{"url=/&header=X-A", `header "X-A": is not of the form "Name: value"`},
+		{"url=/&header=X-B:+1&header=X-A", `header "X-A": is not of the form "Name: value"`},
+		{"url=/&header=X+A:+1", `header "X A: 1": name "X A" is not a name`},
+		{"url=/&header=:+1", `header ": 1": name "" is not a name`},
+		{"url=/&header=X-A:+1%0d%0aX-B:+2", `header "X-A: 1\r\nX-B: 2": the value must not hold the control character '\r'`},
+		{"url=/&header=host:+a.test", `header "host: a.test": the host is part of the url`},
+		{"url=/&client=", `client "": is not an IP address`},
+		{"url=/&client=10.0.0.0/8", `client "10.0.0.0/8": is not an IP address`},
+		{"url=/&client=localhost", `client "localhost": is not an IP address`},
+	} {
+		p := problem(t, n.tcp.do("GET", "/v1/routes/explain?"+c.query, ""), 400, "bad_request")
+		if !strings.HasPrefix(p.Detail, c.detail) {
+			t.Errorf("%s: %s, want %s", c.query, p.Detail, c.detail)
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	n := startNode(t)
+	l := want[api.Lint](t, n.tcp.do("GET", "/v1/routes/lint", ""), 200)
+	if l.Rev != "1.0" || l.Notices == nil || len(l.Notices) != 0 {
+		t.Errorf("lint of nothing %+v", l)
+	}
+	shadowing(n)
+	l = want[api.Lint](t, n.tcp.do("GET", "/v1/routes/lint", ""), 200)
+	if l.Rev != "1.2" || len(l.Notices) != 1 || l.Notices[0].Key != "gateway/routes/second" || !strings.Contains(l.Notices[0].Problem, "first") {
+		t.Errorf("lint %+v", l)
 	}
 }
 

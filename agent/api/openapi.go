@@ -67,11 +67,14 @@ func (op operation) parameters() []object {
 		if p.values != nil {
 			schema["enum"] = p.values
 		}
+		if p.repeated {
+			schema = object{"type": "array", "items": schema}
+		}
 		in := "query"
 		if p.header {
 			in = "header"
 		}
-		params = append(params, object{"name": p.name, "in": in, "schema": schema, "description": p.text})
+		params = append(params, object{"name": p.name, "in": in, "schema": schema, "description": p.text, "required": p.required})
 	}
 	return params
 }

@@ -26,6 +26,7 @@ type param struct {
 	values []string // the words that are allowed; nil: any text
 	// repeated may be given several times, and is read by who takes the whole query.
 	repeated bool
+	required bool
 }
 
 // body is what an operation takes.

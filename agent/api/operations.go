@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"grapevine/gateway"
 	"grapevine/gateway/spec"
 )
 
@@ -110,6 +111,28 @@ func nodeOperations() []operation {
 			summary: "The routes of the live table",
 			text:    "Those that are live, shadowed or invalid, from every source.",
 			answers: []answer{{status: 200, text: "the routes", document: RouteList{}}},
+		},
+		{
+			name: "explainRoutes", method: http.MethodGet, path: "/v1/routes/explain", serve: (*API).explain,
+			summary: "Why a request goes where it goes",
+			text: "Puts a request that nobody sent to the live table: which route takes it and why, what would be forwarded, or with what the " +
+				"gateway itself would answer. Nothing is sent to a backend. It is 200 also where no route takes the request; route is then empty.",
+			params: []param{
+				{name: "url", text: "an absolute URL, or a path with its query for any host", required: true},
+				{name: "method", text: "the request's method; GET by default"},
+				{name: "header", text: "a header line as Name: value, may be repeated; Host is part of the url", repeated: true},
+				{name: "client", text: "the client's IP address; without it no condition on clients holds"},
+			},
+			answers: []answer{
+				{status: 200, text: "what would happen", document: gateway.Explanation{}},
+				{status: 400, text: "bad_request: a parameter can't be meant, which detail names with its value", document: Problem{}},
+			},
+		},
+		{
+			name: "lintRoutes", method: http.MethodGet, path: "/v1/routes/lint", serve: (*API).lint,
+			summary: "What works, and is probably not meant",
+			text:    "Of the live table: a route that another one hides entirely, a cluster that no route uses, and the like.",
+			answers: []answer{{status: 200, text: "the notices, none of which keeps anything from being served", document: Lint{}}},
 		},
 		{
 			name: "describe", method: http.MethodGet, path: "/v1/openapi.json", serve: (*API).describe,

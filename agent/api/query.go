@@ -29,6 +29,11 @@ func parseQuery(raw string, params []param) (query, error) {
 		}
 		q[name] = given[0]
 	}
+	for _, p := range params {
+		if p.required && q[p.name] == "" {
+			return nil, fail(codeBadRequest, "query parameter %q: is missing", p.name)
+		}
+	}
 	return q, nil
 }
 

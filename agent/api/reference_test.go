@@ -94,7 +94,11 @@ func writeOperation(b *bytes.Buffer, op operation) {
 		if p.header {
 			in = "header"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, in, p.text)
+		text := p.text
+		if p.required {
+			text = "required; " + text
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", p.name, in, text)
 	}
 	b.WriteString("\n| status | answer | |\n|---|---|---|\n")
 	for _, a := range op.allAnswers() {
