@@ -15,8 +15,11 @@ type table struct {
 	paint func(cell string) string
 }
 
-// columnGap is the space between two columns.
-const columnGap = 2
+const (
+	columnGap = 2 // the space between two columns
+	// columnMost is how wide a column gets. A cell that is longer pushes what follows in its own row alone.
+	columnMost = 48
+)
 
 func (t table) write(w io.Writer) error {
 	rows := t.rows
@@ -39,7 +42,9 @@ func (t table) widths(rows [][]string) []int {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(printable(cell)))
+			if width := utf8.RuneCountInString(printable(cell)); width <= columnMost {
+				widths[i] = max(widths[i], width)
+			}
 		}
 	}
 	return widths
@@ -55,7 +60,7 @@ func (t table) writeRow(b *strings.Builder, row []string, widths []int) {
 			continue
 		}
 		b.WriteString(strings.Repeat(" ", padding))
-		padding = widths[i] + columnGap - utf8.RuneCountInString(cell)
+		padding = max(0, widths[i]-utf8.RuneCountInString(cell)) + columnGap
 		if t.paint != nil {
 			cell = t.paint(cell)
 		}
