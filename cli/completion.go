@@ -133,6 +133,8 @@ func (p *program) arguments(ctx context.Context, call invocation, last string) [
 	switch strings.Trim(wanted[len(call.rest)], "[]") {
 	case "KEY", "PREFIX":
 		return keysLike(ctx, call, last)
+	case "METHOD":
+		return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	case strings.Join(shells, "|"):
 		return slices.Clone(shells)
 	}

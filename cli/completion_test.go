@@ -44,6 +44,10 @@ func TestCompletion(t *testing.T) {
 		{[]string{"config", "get", "app/a", ""}, nil},
 		{[]string{"config", "set", "app/a", ""}, nil},
 		{[]string{"config", "get", "--addr", "unix:///none", "app/"}, nil},
+		{[]string{"routes", ""}, []string{"list", "explain", "lint"}},
+		{[]string{"routes", "explain", "PA"}, []string{"PATCH"}},
+		{[]string{"routes", "explain", "GET", ""}, nil},
+		{[]string{"routes", "explain", "--c"}, []string{"--client"}},
 		{[]string{"nonsense", ""}, nil},
 		{nil, nil},
 	} {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,13 +51,18 @@ func (p *program) runConfigValidate(c *urfave.Context) error {
 	return nil
 }
 
-// judge reads the files as an agent does when it starts, and compiles the table that they alone would make.
+// judge reads the files as an agent does when it starts, and compiles the table that they alone would make. The notices
+// are of what was taken otherwise than it was written, and of what works and is probably not meant.
 func judge(inputs []spec.Input) (api.Verdict, error) {
 	verdict := api.Verdict{Faults: []spec.Fault{}, Notices: []spec.Fault{}}
 	file, err := spec.ParseFiles(inputs...)
 	if err == nil {
 		verdict.Notices = append(verdict.Notices, file.Notices...)
-		err = compile(file)
+		var table *gateway.Table
+		if table, err = compile(file); err == nil {
+			verdict.Notices = append(verdict.Notices, located(file, table.Notices())...)
+			verdict.Notices = append(verdict.Notices, table.Lint()...)
+		}
 	}
 	if faults, ok := errors.AsType[spec.Faults](err); ok {
 		verdict.Faults = faults
@@ -68,15 +72,24 @@ func judge(inputs []spec.Input) (api.Verdict, error) {
 }
 
 // compile makes a table of the file over an empty store.
-func compile(file *spec.File) error {
+func compile(file *spec.File) (*gateway.Table, error) {
 	store, err := kv.Open(kv.Options{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer store.Close()
 	g := gateway.New(gateway.Options{Source: store, Keeper: store, Static: file})
 	defer g.Close()
-	return g.Load()
+	err = g.Load()
+	return g.Table(), err
+}
+
+// located gives faults their place in the file.
+func located(file *spec.File, faults []spec.Fault) []spec.Fault {
+	for i, fault := range faults {
+		faults[i] = file.Locate(fault)
+	}
+	return faults
 }
 
 // printVerdict prints a fault a line, or the whole verdict as one document.
@@ -85,15 +98,7 @@ func printVerdict(s *session, v api.Verdict) error {
 		return s.out.document(v)
 	}
 	s.sayFaults("notice", v.Notices)
-	name := func(f spec.Fault) string { return f.Key }
-	return printList(s.out, v.Faults, name, func(w io.Writer) error {
-		for _, fault := range v.Faults {
-			if _, err := fmt.Fprintln(w, printable(fault.Error())); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return printFaults(s.out, v.Faults)
 }
 
 func names(inputs []spec.Input) string {

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/goccy/go-yaml"
+
+	"grapevine/gateway/spec"
 )
 
 const (
@@ -52,6 +54,19 @@ func printOne[T any](o output, item T, name string, people func(io.Writer) error
 		return o.document(item)
 	}
 	return o.line(item, name)
+}
+
+// printFaults prints a fault a line.
+func printFaults(o output, faults []spec.Fault) error {
+	name := func(f spec.Fault) string { return f.Key }
+	return printList(o, faults, name, func(w io.Writer) error {
+		for _, fault := range faults {
+			if _, err := fmt.Fprintln(w, printable(fault.Error())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // next writes one item of a stream that may never end: JSON on one line, or a YAML document.

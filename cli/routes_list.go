@@ -36,7 +36,7 @@ func (p *program) runRoutesList(c *urfave.Context) error {
 	}
 	routes := list.Routes
 	if !c.Bool("all") {
-		routes = slices.DeleteFunc(routes, func(r gateway.RouteStatus) bool { return r.State == "shadowed" })
+		routes = slices.DeleteFunc(routes, func(r gateway.RouteStatus) bool { return r.Hidden })
 	}
 	name := func(r gateway.RouteStatus) string { return r.ID }
 	return printList(s.out, routes, name, func(w io.Writer) error {

@@ -25,6 +25,7 @@ func styleFor(stream any, noColor bool) style {
 }
 
 func (s style) bad(text string) string   { return s.paint("31", text) }
+func (s style) good(text string) string  { return s.paint("32", text) }
 func (s style) faint(text string) string { return s.paint("2", text) }
 
 // paint wraps text in one of the codes of ECMA-48 §8.3.117.

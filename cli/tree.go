@@ -21,7 +21,9 @@ func (p *program) tree() *urfave.Command {
 			{Name: "config", Usage: "read and change configuration", Subcommands: []*urfave.Command{
 				p.configGet(), p.configSet(), p.configDelete(), p.configList(), p.configWatch(), p.configValidate(),
 			}},
-			{Name: "routes", Usage: "look at the live table", Subcommands: []*urfave.Command{p.routesList()}},
+			{Name: "routes", Usage: "look at the live table", Subcommands: []*urfave.Command{
+				p.routesList(), p.routesExplain(), p.routesLint(),
+			}},
 			p.status(),
 			p.version(),
 			p.completion(),
@@ -49,7 +51,7 @@ func isPlanned(command string) bool {
 	return slices.Contains([]string{
 		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
 		"config rollback", "debug", "doctor", "force-leave", "instances", "join", "keyring", "leave", "maintenance",
-		"members", "raft", "reachability", "routes explain", "snapshot", "tls", "token", "top",
+		"members", "raft", "reachability", "snapshot", "tls", "token", "top",
 	}, command)
 }
 
