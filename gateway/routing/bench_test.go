@@ -51,13 +51,20 @@ func mixedTable(n int) []*Rule {
 	return rules
 }
 
-// requestsFor draws requests of rules at random, one in five of which no rule
-// takes.
-func requestsFor(rules []*Rule, n int) []*Request {
-	chance := rand.New(rand.NewPCG(3, 4))
-	requests := make([]*Request, n)
+// requestsFor makes requests of the rules that draw picks, one in five of which
+// no rule takes. Their bytes lie one behind the other, since those of a real request have
+// just been read.
+func requestsFor(rules []*Rule, n int, draw func() int) []Request {
+	requests := make([]Request, n)
+	fields := exchange.Fields{{Name: []byte("Accept"), Value: []byte("*/*")}, {Name: []byte("X-Beta"), Value: []byte("1")}}
+	bytes := make([]byte, 0, 256*n)
+	keep := func(s string) []byte {
+		start := len(bytes)
+		bytes = append(bytes, s...)
+		return bytes[start:]
+	}
 	for i := range requests {
-		rule := rules[chance.IntN(len(rules))]
+		rule := rules[draw()]
 		path := strings.NewReplacer("{id}", fmt.Sprint("i", i), "{**rest}", "a/b").Replace(rule.Path.String())
 		host := "www.example.com"
 		if len(rule.Hosts) > 0 {
@@ -66,29 +73,42 @@ func requestsFor(rules []*Rule, n int) []*Request {
 		if i%5 == 0 {
 			path += "/none/such"
 		}
-		requests[i] = &Request{
-			Method: "GET", Host: []byte(host), Path: []byte(path), Client: netip.MustParseAddr("10.1.2.3"),
-			Fields: exchange.Fields{{Name: []byte("Accept"), Value: []byte("*/*")}, {Name: []byte("X-Beta"), Value: []byte("1")}},
-		}
+		requests[i] = Request{Method: "GET", Host: keep(host), Path: keep(path), Client: netip.MustParseAddr("10.1.2.3"), Fields: fields}
 	}
 	return requests
 }
 
 var sizes = []int{10, 1_000, 10_000, 100_000}
 
+// Requests are spread over the routes in three ways: as traffic is (a few routes
+// get most of it, by Zipf's law with exponent 1.1), over 64 routes alone, and
+// over all alike, which is the worst for a cache.
 func BenchmarkMatch(b *testing.B) {
-	for _, size := range sizes {
-		rules := mixedTable(size)
-		trie := trieOf(rules...)
-		requests := requestsFor(rules, 4096)
-		b.Run(fmt.Sprintf("routes=%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				trie.Match(requests[i%len(requests)])
-				i++
+	chance := rand.New(rand.NewPCG(3, 4))
+	for _, spread := range []string{"zipf", "few", "even"} {
+		for _, size := range sizes {
+			rules := mixedTable(size)
+			trie := trieOf(rules...)
+			draw := func() int { return chance.IntN(size) }
+			switch spread {
+			case "zipf":
+				zipf := rand.NewZipf(chance, 1.1, 1, uint64(size-1))
+				order := chance.Perm(size)
+				draw = func() int { return order[zipf.Uint64()] }
+			case "few":
+				first := chance.IntN(size)
+				draw = func() int { return (first + chance.IntN(64)*size/64) % size }
 			}
-		})
+			requests := requestsFor(rules, 4096, draw)
+			b.Run(fmt.Sprintf("spread=%s/routes=%d", spread, size), func(b *testing.B) {
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					trie.Match(&requests[i%len(requests)])
+					i++
+				}
+			})
+		}
 	}
 }
 
@@ -181,7 +201,9 @@ func TestMixedTable(t *testing.T) {
 	rules := mixedTable(2000)
 	trie, judge := trieOf(rules...), newJudge(rules)
 	taken := 0
-	for _, request := range requestsFor(rules, 500) {
+	requests := requestsFor(rules, 500, func() int { return rand.IntN(len(rules)) })
+	for i := range requests {
+		request := &requests[i]
 		got, want := trie.Match(request), judge.match(request)
 		if got.Rule != want.Rule || !slices.Equal(got.Allow, want.Allow) {
 			t.Fatalf("%s%s: %q; judge %q", request.Host, request.Path, id(got), id(want))

@@ -18,6 +18,7 @@ type Trie struct {
 
 // group are the rules of one host pattern.
 type group struct {
+	host   host  // the same memory for all candidates: it stays in the cache
 	exact  *node // matched with the path as it is
 	folded *node // matched with the path in lower case
 	// expressions are those of pathRegex, ranked.
@@ -42,6 +43,7 @@ type node struct {
 	rests    *candidate     // whose catch-all stands here, ranked
 	least    rank
 	edit     *edit
+	_        [2]uint64 // with 128 bytes a leaf's candidate is one cache line
 }
 
 func (n *node) isLeaf() bool { return n.only.rule != nil }
@@ -106,12 +108,15 @@ func (e *Edit) changeIn(groups *branch[*group], c *candidate, do func(*group, *e
 }
 
 func (e *Edit) changed(g *group, c *candidate, do func(*group, *edit, *candidate)) *group {
-	now := &group{}
+	now := &group{host: c.host}
 	if g != nil {
 		*now = *g
 	}
+	if c.host == now.host {
+		c.host = now.host
+	}
 	do(now, e.edit, c)
-	if *now == (group{}) {
+	if now.exact == nil && now.folded == nil && now.expressions == nil {
 		return nil
 	}
 	return now
