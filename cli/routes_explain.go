@@ -123,7 +123,7 @@ func candidateTable(candidates []gateway.Candidate, style style) table {
 func writeForward(b *strings.Builder, f gateway.Forward) {
 	rows := [][]string{
 		{"forwarded", f.Method + " " + f.Target},
-		{"host", f.Host},
+		{"host", cmp.Or(f.Host, "-")},
 	}
 	for i, field := range f.Fields {
 		title := ""
