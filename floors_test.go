@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"gateway":          20, // a view into a table, and serving it
 	"kv/consensus":     20, // one order for operator writes
 	"gateway/action":   14, // what a route does with a request and its response
+	"gateway/http1":    13, // HTTP/1.1 messages, connections and exchanges
 	"gateway/balance":  12, // which destination is next
 	"gateway/routing":  12, // which route takes a request
 	"gateway/stdhttp":  12, // exchanges over net/http

@@ -64,6 +64,9 @@ type Request struct {
 	// Trailers hold the announced names at first, and their values once Body
 	// has reached its end.
 	Trailers Fields
+	// Upgrade is "websocket" when the client asks for that protocol, which the
+	// front can then switch to. Any other wish is left out.
+	Upgrade string
 	// Peer is the other end of the connection.
 	Peer netip.AddrPort
 	// Client is the address that the request is attributed to: the peer's, or
@@ -85,6 +88,10 @@ type Response struct {
 	ContentLength int64
 	// Trailers are complete once Body has reached its end.
 	Trailers Fields
+	// Tunnel, with status 101 to a request that has Upgrade, is the other end of
+	// the bytes that follow. The front copies both ways and closes it; a CloseWrite
+	// method passes on that the client sends no more. It is not Body's.
+	Tunnel io.ReadWriteCloser
 }
 
 // Hook is told once that an exchange has ended. err is nil when the whole
@@ -112,8 +119,8 @@ func (x *Exchange) Context() context.Context {
 // OnFinish adds a hook. Hooks run in the reverse of the order they were added.
 func (x *Exchange) OnFinish(h Hook) { x.hooks = append(x.hooks, h) }
 
-// Finish closes the response's body and runs the hooks. Only the front calls
-// it, after its last use of the response; a second call does nothing.
+// Finish closes the response's body and its tunnel and runs the hooks. Only the
+// front calls it, after its last use of the response; a second call does nothing.
 func (x *Exchange) Finish(err error) {
 	if x.finished {
 		return
@@ -121,6 +128,9 @@ func (x *Exchange) Finish(err error) {
 	x.finished = true
 	if x.Response.Body != nil {
 		x.Response.Body.Close()
+	}
+	if x.Response.Tunnel != nil {
+		x.Response.Tunnel.Close()
 	}
 	for i := len(x.hooks) - 1; i >= 0; i-- {
 		x.hooks[i].Finished(x, err)
