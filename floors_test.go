@@ -17,21 +17,24 @@ const module = "grapevine"
 // floors give each package its height. A package may import those that are
 // lower, and no others of this module. See docs/design/floors.md.
 var floors = map[string]int{
-	"cli/agent":        60, // main
-	"cli":              50, // commands: words into API calls, results into tables
-	"agent":            40, // builds one node, starts and stops it in order
-	"agent/api":        30, // the HTTP API over what it needs of the rest
-	"gateway":          20, // a view into a table, and serving it
-	"kv/consensus":     20, // one order for operator writes
-	"gateway/action":   14, // what a route does with a request and its response
-	"gateway/http1":    13, // HTTP/1.1 messages, connections and exchanges
-	"gateway/balance":  12, // which destination is next
-	"gateway/routing":  12, // which route takes a request
-	"gateway/stdhttp":  12, // exchanges over net/http
-	"gateway/exchange": 10, // one request and its response
-	"gateway/spec":     10, // shapes: decode, validate, all faults at once
-	"kv":               10, // which entry is newer; the winner on disk; views
-	"examples/echo":    0,  // a backend to try things with
+	"cli/agent":         60, // main
+	"cli":               50, // commands: words into API calls, results into tables
+	"agent":             40, // builds one node, starts and stops it in order
+	"agent/api":         30, // the HTTP API over what it needs of the rest
+	"gateway":           20, // a view into a table, and serving it
+	"kv/consensus":      20, // one order for operator writes
+	"gateway/action":    14, // what a route does with a request and its response
+	"gateway/http1":     13, // HTTP/1.1 messages, connections and exchanges
+	"gateway/accesslog": 12, // a line a request
+	"gateway/balance":   12, // which destination is next
+	"gateway/routing":   12, // which route takes a request
+	"gateway/stdhttp":   12, // exchanges over net/http
+	"gateway/exchange":  10, // one request and its response
+	"gateway/spec":      10, // shapes: decode, validate, all faults at once
+	"kv":                10, // which entry is newer; the winner on disk; views
+	"examples/echo":     0,  // a backend to try things with
+	"bench":             10, // this gateway beside its peers
+	"bench/wire":        0,  // backend, relay and load client of the bench
 }
 
 // doors are the only packages that may import a foreign library, so that each

@@ -14,6 +14,7 @@ import (
 
 	"grapevine/agent/api"
 	"grapevine/gateway"
+	"grapevine/gateway/accesslog"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 	"grapevine/kv/consensus"
@@ -33,6 +34,7 @@ type Agent struct {
 	dir       *dataDir // nil: in memory
 	store     *kv.Store
 	gateway   *gateway.Gateway
+	access    *accesslog.Logger
 	metrics   *metrics
 	api       *api.API
 	listeners *listeners
@@ -53,7 +55,11 @@ type Agent struct {
 func New(config Config, w io.Writer) *Agent {
 	config.Drain = cmp.Or(config.Drain, DefaultDrain)
 	logs := newLogs(w)
-	return &Agent{config: config, logs: logs, logger: slog.New(logs), force: make(chan struct{})}
+	a := &Agent{config: config, logs: logs, logger: slog.New(logs), force: make(chan struct{})}
+	if config.AccessLog != nil {
+		a.access = accesslog.New(config.AccessLog)
+	}
+	return a
 }
 
 // Open reads the files, takes the data directory, loads the table and binds the listeners, in this order. When it
@@ -111,7 +117,7 @@ func (a *Agent) openStore() (err error) {
 // load makes the first table. A fault in a static route stops the start.
 func (a *Agent) load(file *spec.File) error {
 	a.gateway = gateway.New(gateway.Options{
-		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger,
+		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger, AccessLog: a.access,
 		OnSwap: func(t *gateway.Table) { a.logs.follow(t.Logging()) },
 	})
 	err := a.gateway.Load()

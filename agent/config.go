@@ -1,6 +1,9 @@
 package agent
 
-import "time"
+import (
+	"io"
+	"time"
+)
 
 const (
 	// DefaultHTTP is where the proxy listens; of a --dev agent it is DevHTTP.
@@ -36,6 +39,9 @@ type Config struct {
 	// Grace is how long the agent goes on accepting requests after it reported itself as not ready, so that load
 	// balancers learn of it; none by default. Drain bounds the wait for the requests under way after that.
 	Grace, Drain time.Duration
+
+	// AccessLog gets a line for each request where gateway/config/logging asks for it; nil: nobody does.
+	AccessLog io.Writer
 
 	Version, Build string
 }

@@ -21,6 +21,8 @@ const signalQueue = 8
 // Run runs a node until ctx ends or the process gets SIGTERM or SIGINT; SIGHUP reloads the static files, and a second
 // SIGTERM or SIGINT ends it without waiting for anybody. The error has an ExitCode method.
 func Run(ctx context.Context, config Config, log io.Writer) error {
+	// A reader of our output that ends must not end us: the write fails instead.
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, signalQueue)
 	// Before Open, since SIGHUP would end the process until somebody listens to it.
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT)
@@ -59,6 +61,7 @@ func (a *Agent) obey(signals <-chan os.Signal, stop func()) {
 func (a *Agent) Run(ctx context.Context) error {
 	compiling, stopCompiling := context.WithCancel(context.Background())
 	defer stopCompiling()
+	stopLogging := a.startAccessLog()
 	g := group{ended: make(chan error, 1)}
 	// The proxy before the API: what the API tells must be true already.
 	g.start(func() error { return a.gateway.Run(compiling) })
@@ -75,7 +78,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case failed = <-g.ended:
 	}
-	return exit(exitFailure, errors.Join(failed, a.shutdown(stopCompiling, &g)))
+	return exit(exitFailure, errors.Join(failed, a.shutdown(&g, stopCompiling, stopLogging)))
 }
 
 // Force makes a shutdown that is under way wait for nobody, and one to come as well.

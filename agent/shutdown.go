@@ -12,7 +12,7 @@ import (
 const doorsTimeout = 5 * time.Second
 
 // shutdown stops everything, in the one order in which nobody loses anything. Each wait is cut short by Force.
-func (a *Agent) shutdown(stopCompiling func(), g *group) error {
+func (a *Agent) shutdown(g *group, stopCompiling, stopLogging func()) error {
 	var errs []error
 
 	// Readiness first: load balancers must learn that the node goes while it still answers.
@@ -33,7 +33,9 @@ func (a *Agent) shutdown(stopCompiling func(), g *group) error {
 	}
 
 	// The compiler after the API, since a write that is still being answered waits for its table.
+	// The access log after the requests that it is about.
 	stopCompiling()
+	stopLogging()
 	g.Wait()
 
 	// Connections to backends, the store and the lock last, when nobody is left who could use them.

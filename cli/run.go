@@ -44,6 +44,7 @@ func (p *program) runRun(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
+	config.AccessLog = p.stdout
 	return agent.Run(c.Context, config, p.stderr)
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"grapevine/gateway/accesslog"
 	"grapevine/gateway/exchange"
 )
 
@@ -12,11 +13,13 @@ type chainOptions struct {
 	middleware []exchange.Middleware
 	ready      func(*Table) (bool, string)
 	logger     *slog.Logger
+	access     *accesslog.Logger // nil: none is kept
 }
 
 // chain composes the steps of every request. This is the one place where their
 // order stands.
 func (t *Table) chain(o chainOptions) exchange.Handler {
+	t.access = newAccess(o.access, t.plan.settings.logging.Access)
 	steps := []exchange.Middleware{
 		// Before any step sets a field, so that a client's Connection header
 		// can't remove what we set.
@@ -26,6 +29,8 @@ func (t *Table) chain(o chainOptions) exchange.Handler {
 		// Before the first answer that could be given, since every answer
 		// carries the id.
 		correlate,
+		// After the id, which a line names, and before the first answer.
+		t.logAccess,
 		// Inside of the id, so that the answer to a panic carries it too; the
 		// steps before are ours and small.
 		recoverPanics(o.logger),

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
@@ -128,7 +129,9 @@ func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error 
 	x.Cluster, x.Destination = c.id, d.address
 	c.state.metrics.attempted()
 	d.begin()
+	start := time.Now()
 	err := d.pool.upstream.RoundTrip(x, b)
+	x.Upstream += time.Since(start)
 	if err != nil {
 		d.end()
 		c.state.metrics.failed(phaseOf(err))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"grapevine/gateway/accesslog"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/spec"
 	"grapevine/gateway/stdhttp"
@@ -30,6 +31,8 @@ type Options struct {
 	Keeper Keeper
 	// Logger gets one line a swap, and what could not be done. Nil discards.
 	Logger *slog.Logger
+	// AccessLog gets the requests that gateway/config/logging asks for; nil: none.
+	AccessLog *accesslog.Logger
 	// OnSwap, when set, is called with each table that went live, one at a time.
 	OnSwap func(*Table)
 }
@@ -40,6 +43,7 @@ type Gateway struct {
 	keeper     Keeper
 	logger     *slog.Logger
 	onSwap     func(*Table)
+	access     *accesslog.Logger
 	metrics    *metrics
 	middleware []exchange.Middleware
 	front      http.Handler
@@ -62,8 +66,8 @@ type Gateway struct {
 // New makes a gateway that serves nothing until Load.
 func New(o Options) *Gateway {
 	g := &Gateway{
-		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap,
-		metrics: newMetrics(), swapped: make(chan struct{}),
+		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap, access: o.AccessLog,
+		metrics: newMetrics(o.AccessLog), swapped: make(chan struct{}),
 	}
 	g.estate = newEstate(g.metrics)
 	if g.static == nil {
@@ -172,7 +176,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 		}
 	}
 	previous := g.table.Load()
-	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.logger})
+	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.logger, g.access})
 	t.took = time.Since(start)
 	g.keepGood(p)
 	g.static, g.live = static, p

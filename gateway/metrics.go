@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"grapevine/gateway/accesslog"
 	"grapevine/gateway/exchange"
 )
 
@@ -25,10 +26,14 @@ type metrics struct {
 	routes    *prometheus.GaugeVec
 	faults    prometheus.Gauge
 	builtTime prometheus.Gauge
+	unlogged  prometheus.CounterFunc
 }
 
-func newMetrics() *metrics {
+func newMetrics(log *accesslog.Logger) *metrics {
 	return &metrics{
+		unlogged: prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "grapevine_access_log_dropped_total", Help: "Lines of the access log that its output did not take in time.",
+		}, func() float64 { return float64(log.Dropped()) }),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "grapevine_requests_total", Help: "Requests answered, by route (empty: none took it) and class of status (499: the client left).",
 		}, []string{"route", "class"}),
@@ -73,7 +78,7 @@ func newMetrics() *metrics {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.requests, m.duration, m.attempts, m.failures, m.inFlight, m.swaps, m.rejected,
-		m.compile, m.revision, m.routes, m.faults, m.builtTime,
+		m.compile, m.revision, m.routes, m.faults, m.builtTime, m.unlogged,
 	}
 }
 

@@ -100,7 +100,7 @@ func TestPlanFromChanges(t *testing.T) {
 			anew := newPlan(nil, static, store.View(), g.lastGood)
 			g.refresh()
 			samePlan(t, g.live, anew)
-			table, _ := compile(nil, anew, newEstate(newMetrics()), chainOptions{})
+			table, _ := compile(nil, anew, newEstate(newMetrics(nil)), chainOptions{})
 			sameTable(t, g.Table(), table)
 			g.estate.check(t, g.Table())
 		}

@@ -23,6 +23,7 @@ type Table struct {
 	took    time.Duration
 
 	handler  exchange.Handler
+	access   *access // nil when no request is written
 	trie     *routing.Trie
 	routes   index[*route]   // by key
 	clusters index[*cluster] // named ones, by key

@@ -72,8 +72,17 @@ func startAgent(t *testing.T, dir string, flags ...string) *process {
 
 func startCommand(t *testing.T, dir string, cmd *exec.Cmd) *process {
 	t.Helper()
+	return startWithOutput(t, dir, cmd, nil)
+}
+
+// startWithOutput gives the agent a standard output of its own; nil: what it says is kept with its log.
+func startWithOutput(t *testing.T, dir string, cmd *exec.Cmd, stdout io.Writer) *process {
+	t.Helper()
 	p := &process{t: t, cmd: cmd, socket: filepath.Join(dir, "agent.sock"), output: &lockedBuffer{}, exited: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.output, p.output
+	if stdout != nil {
+		cmd.Stdout = stdout
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", p.socket)

@@ -22,6 +22,13 @@ type Exchange struct {
 	Route, Cluster, Destination string
 	// Attempts counts the destinations that were tried.
 	Attempts int
+	// Upstream is how long the attempts waited for a response's head, together.
+	Upstream time.Duration
+	// Asked is the request target as the client sent it.
+	Asked []byte
+	// BytesIn and BytesOut are the bytes of bodies that went by: the front
+	// counts them, and they are complete when hooks run.
+	BytesIn, BytesOut int64
 	// Reason is the problem code when the gateway gave the answer itself or the
 	// response broke off, and empty otherwise.
 	Reason string

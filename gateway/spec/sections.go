@@ -58,7 +58,20 @@ type Logging struct {
 	Meta
 	Level  string `json:"level,omitzero" enum:"debug|info|warn|error" default:"info" doc:"least level that is written"`
 	Format string `json:"format,omitzero" enum:"json|text" default:"json" doc:"how a line looks"`
+
+	Access *AccessLog `json:"access,omitzero" doc:"one line of JSON a request, on the standard output"`
 }
+
+// AccessLog says which requests are written, and what of them. What went wrong
+// is always written: a status of 400 or more, an answer of the gateway's own, a
+// client that left, a response that broke off.
+type AccessLog struct {
+	Enabled *bool    `json:"enabled,omitzero" default:"true" doc:"false switches it off"`
+	Sample  *float64 `json:"sample,omitzero" range:"0..100" default:"100" doc:"how many of 100 requests that went well are written"`
+	Fields  []string `json:"fields,omitzero" enum:"method|host|path|protocol|scheme|client|peer|status|reason|route|cluster|destination|attempts|bytesIn|bytesOut|durationMs|upstreamMs|correlationId|parameters|userAgent|referer" doc:"what a line holds beside time, level and msg; default: all but peer, parameters (the names of the query's), userAgent and referer (without its query)"`
+}
+
+func (a *AccessLog) check(c *checks) { unique(c, "fields", a.Fields) }
 
 // Auth is gateway/config/auth.
 type Auth struct {

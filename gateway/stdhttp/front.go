@@ -103,7 +103,7 @@ func fillRequest(x *exchange.Exchange, r *http.Request) {
 	req.Fields.Del("Content-Length") // ContentLength has it
 	req.Trailers = appendNames(req.Trailers, r.Trailer)
 	if r.Body != nil && r.Body != http.NoBody {
-		req.Body = &requestBody{r: r, to: &req.Trailers}
+		req.Body = &requestBody{r: r, to: &req.Trailers, count: &x.BytesIn}
 		req.ContentLength = r.ContentLength
 	}
 	// A peer that is no IP address (a unix socket) stays the zero AddrPort.
@@ -148,6 +148,7 @@ func originForm(target []byte) []byte {
 type requestBody struct {
 	r     *http.Request
 	to    *exchange.Fields
+	count *int64      // of the bytes that were read
 	ended atomic.Bool // the client's bytes have all been read
 
 	// mu is held while somebody reads; it guards stopped.
@@ -162,6 +163,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.r.Body.Read(p)
+	*b.count += int64(n)
 	if err == io.EOF {
 		*b.to = appendTrailers((*b.to)[:0], b.r.Trailer)
 		b.ended.Store(true)
@@ -236,7 +238,7 @@ func writeResponse(w http.ResponseWriter, r *http.Request, x *exchange.Exchange)
 	}
 	announced := announce(header, resp.Trailers)
 	w.WriteHeader(resp.Status)
-	if err := copyBody(w, r, resp); err != nil {
+	if err := copyBody(w, r, x); err != nil {
 		return err
 	}
 	writeTrailers(header, resp.Trailers, announced)
@@ -283,7 +285,8 @@ var copyBuffers = sync.Pool{New: func() any { return new([copyBufferSize]byte) }
 
 // copyBody sends what the upstream gave as soon as it gave it: a piece that is
 // not known to be the last is flushed.
-func copyBody(w http.ResponseWriter, r *http.Request, resp *exchange.Response) error {
+func copyBody(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) error {
+	resp := &x.Response
 	if resp.Body == nil || r.Method == http.MethodHead {
 		return nil
 	}
@@ -298,7 +301,9 @@ func copyBody(w http.ResponseWriter, r *http.Request, resp *exchange.Response) e
 	for left := resp.ContentLength; ; {
 		n, readErr := resp.Body.Read(buffer[:])
 		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
+			sent, err := w.Write(buffer[:n])
+			x.BytesOut += int64(sent)
+			if err != nil {
 				return err
 			}
 			left -= int64(n)
