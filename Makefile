@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race lint fmt fuzz bench generate long clean
+.PHONY: help build run test check race lint fmt fuzz bench bench-peers generate long clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ fuzz: ## fuzz each target for FUZZTIME (10s)
 
 bench: ## run the Go benchmarks and compare them with bench/base.txt if it is there
 	@GO='$(GO)' .ci/bench
+
+bench-peers: build ## measure beside nginx, HAProxy, Caddy and a relay; SWEEPS=9 DURATION=3s PEERS= WORK= UPDATE=
+	$(GO) build -o bin/bench ./bench
+	bin/bench $(if $(SWEEPS),-sweeps $(SWEEPS)) $(if $(DURATION),-duration $(DURATION)) $(if $(PEERS),-peers '$(PEERS)') \
+		$(if $(WORK),-work '$(WORK)') $(if $(UPDATE),-update)
 
 clean: ## remove what build and run made
 	rm -rf bin grapevine-data
