@@ -26,11 +26,13 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 			written[w] = acknowledged[w]
 		}
 		before := sum(acknowledged[:])
+		replies := make(chan struct{}, 1024)
 		var wg sync.WaitGroup
 		for w := range writers {
-			wg.Go(func() { write(p, w, &written[w], &acknowledged[w]) })
+			wg.Go(func() { write(p, w, &written[w], &acknowledged[w], replies) })
 		}
-		<-time.After(time.Duration(rand.IntN(int(40 * time.Millisecond))))
+		awaitReplies(t, p, replies, 10+rand.IntN(20))
+		<-time.After(time.Duration(rand.IntN(int(2 * time.Millisecond)))) // somewhere between two replies
 		p.kill()
 		wg.Wait()
 		total += sum(acknowledged[:]) - before
@@ -41,8 +43,24 @@ func TestAcknowledgedWritesSurviveKill(t *testing.T) {
 	t.Logf("%d acknowledged writes over %d kills", total, kills)
 }
 
+// awaitReplies waits for some replies, so that a busy machine shows as much as an
+// idle one.
+func awaitReplies(t *testing.T, p *process, replies <-chan struct{}, n int) {
+	t.Helper()
+	deadline := time.After(patience)
+	for range n {
+		select {
+		case <-replies:
+		case <-p.exited:
+			t.Fatal("the agent ended by itself")
+		case <-deadline:
+			t.Fatal("no reply")
+		}
+	}
+}
+
 // write puts one number after the other until the agent is gone.
-func write(p *process, writer int, written, acknowledged *int) {
+func write(p *process, writer int, written, acknowledged *int, replies chan<- struct{}) {
 	for {
 		*written++
 		code, _, err := p.api("PUT", fmt.Sprintf("/v1/kv/app/w%d?wait=none", writer), strconv.Itoa(*written))
@@ -50,6 +68,10 @@ func write(p *process, writer int, written, acknowledged *int) {
 			return
 		}
 		*acknowledged = *written
+		select {
+		case replies <- struct{}{}:
+		default: // enough for this round
+		}
 	}
 }
 
