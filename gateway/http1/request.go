@@ -27,6 +27,7 @@ type RequestHead struct {
 // always right. The error is a *Refusal. What h then holds is slices of b.
 func (h *RequestHead) Parse(b []byte, seen int) (n int, err error) {
 	if seen == 0 || canEnd(b, seen) {
+		*h = RequestHead{Head: h.Head}
 		h.reset(true)
 		if n, err = h.parse(b); n != 0 || err != nil {
 			return n, err

@@ -62,7 +62,8 @@ func validTarget(target []byte) bool {
 
 // AppendResponseHead appends a head in HTTP/1.1, framed as given: length is
 // written when it is at least 0 and the framing is not ByChunks. connection is
-// the value of Connection, "" for none. After an error dst is unchanged.
+// the value of Connection, "" for none; with status 101 both are the protocol's.
+// After an error dst is unchanged.
 func AppendResponseHead(dst []byte, r *exchange.Response, framing Framing, length int64, connection string) ([]byte, error) {
 	if r.Status < 100 || r.Status > 999 {
 		return dst, errUnwritable
@@ -71,6 +72,9 @@ func AppendResponseHead(dst []byte, r *exchange.Response, framing Framing, lengt
 	out, err := appendFields(out, r.Fields)
 	if err != nil {
 		return dst, err
+	}
+	if r.Status == http.StatusSwitchingProtocols {
+		return append(out, "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"...), nil
 	}
 	if connection != "" {
 		out = append(out, "Connection: "...)

@@ -1,0 +1,244 @@
+package http1
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// exactBelow is where bounds begin to be kept by the sweeper, which may be late
+	// by two of its rounds. Shorter ones are real deadlines.
+	exactBelow = 5 * time.Second
+	// writePiece is how much of a long text is written within one bound.
+	writePiece = 64 << 10
+)
+
+// longAgo is a deadline that ends what waits.
+var longAgo = time.Unix(1, 0)
+
+// wire is a client's connection: bytes in and out, each within a bound. One
+// goroutine may read while another one writes.
+//
+// A connection with a descriptor of its own is read and written by system calls
+// that never block, so that waiting needs no buffer. Others, as TLS, go through
+// their methods.
+type wire struct {
+	conn  net.Conn
+	clock *atomic.Int64   // coarse, nanoseconds
+	raw   syscall.RawConn // nil when reads and writes have to go through conn
+
+	in struct {
+		alarm
+		ready func(fd uintptr) bool // bound once
+		p     []byte
+		take  func() []byte // makes p when something can be read
+		drop  func()        // undoes take
+		n     int
+		err   error
+		first [1]byte // where there is no descriptor
+	}
+	out struct {
+		alarm
+		ready func(fd uintptr) bool // bound once
+		p     []byte
+		err   error
+	}
+	poll struct {
+		socket syscall.RawConn // at the bottom of conn, nil when there is none
+		look   func(fd uintptr)
+		fds    [1]unix.PollFd
+	}
+}
+
+func (w *wire) init(conn net.Conn, clock *atomic.Int64) {
+	w.conn, w.clock = conn, clock
+	w.poll.socket = rawOf(bottom(conn))
+	if w.poll.socket != nil {
+		w.poll.look = w.look
+	}
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn: // others may add to what is read and written
+		w.raw = w.poll.socket
+	}
+	if w.raw != nil {
+		w.in.ready, w.out.ready = w.readReady, w.writeReady
+	}
+}
+
+// bottom is the connection that others are wrapped around.
+func bottom(conn net.Conn) net.Conn {
+	for {
+		wrapped, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = wrapped.NetConn()
+	}
+}
+
+func rawOf(conn net.Conn) syscall.RawConn {
+	if c, ok := conn.(syscall.Conn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+// Read reads what is there, or waits for it.
+func (w *wire) Read(p []byte) (int, error) {
+	if w.raw == nil {
+		return w.conn.Read(p)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	w.in.p = p
+	return w.readRaw()
+}
+
+// readInto waits and then reads into what take gives. drop undoes a take that was
+// in vain. Without a descriptor one byte is read first, as a wait without a
+// buffer.
+func (w *wire) readInto(take func() []byte, drop func()) (int, error) {
+	if w.raw == nil {
+		n, err := w.conn.Read(w.in.first[:])
+		if n == 0 {
+			return 0, err
+		}
+		take()[0] = w.in.first[0]
+		return 1, nil
+	}
+	w.in.take, w.in.drop = take, drop
+	n, err := w.readRaw()
+	w.in.take, w.in.drop = nil, nil
+	return n, err
+}
+
+func (w *wire) readRaw() (int, error) {
+	w.in.n, w.in.err = 0, nil
+	err := w.raw.Read(w.in.ready)
+	w.in.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case w.in.err != nil:
+		return 0, w.in.err
+	case w.in.n == 0:
+		return 0, io.EOF
+	}
+	return w.in.n, nil
+}
+
+func (w *wire) readReady(fd uintptr) bool {
+	p := w.in.p
+	if w.in.take != nil {
+		p = w.in.take()
+	}
+	for {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		switch errno {
+		case 0:
+			w.in.n = int(n)
+			return true
+		case syscall.EINTR:
+			continue
+		case syscall.EAGAIN:
+			if w.in.drop != nil {
+				w.in.drop()
+			}
+			return false
+		default:
+			w.in.err = errno
+			return true
+		}
+	}
+}
+
+// Write writes p, each piece within bound.
+func (w *wire) write(p []byte, bound time.Duration) error {
+	for len(p) > 0 {
+		piece := p[:min(len(p), writePiece)]
+		p = p[len(piece):]
+		w.armWrite(bound)
+		err := w.writeOnce(piece)
+		if !w.restWrite() && err == nil {
+			err = errSlowClient
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *wire) writeOnce(p []byte) error {
+	if w.raw == nil {
+		_, err := w.conn.Write(p)
+		return err
+	}
+	w.out.p, w.out.err = p, nil
+	err := w.raw.Write(w.out.ready)
+	w.out.p = nil
+	if err == nil {
+		err = w.out.err
+	}
+	return err
+}
+
+func (w *wire) writeReady(fd uintptr) bool {
+	for len(w.out.p) > 0 {
+		p := w.out.p
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		switch errno {
+		case 0:
+			w.out.p = p[n:]
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			w.out.err = errno
+			return true
+		}
+	}
+	return true
+}
+
+// hungUp tells whether the client has closed its side, or all of the connection,
+// whatever it sent before that is still unread. It is false when that can't be
+// known. Only the sweeper calls it.
+func (w *wire) hungUp() bool {
+	if w.poll.socket == nil {
+		return false
+	}
+	w.poll.fds[0].Revents = 0
+	err := w.poll.socket.Control(w.poll.look)
+	return err == nil && w.poll.fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+}
+
+func (w *wire) look(fd uintptr) {
+	w.poll.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLRDHUP}
+	_, _ = unix.Poll(w.poll.fds[:], 0) // an error leaves no event
+}
+
+// closeWrite tells the client that no more comes. It is false when the connection
+// can't be closed in halves.
+func (w *wire) closeWrite() bool {
+	half, ok := w.conn.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}
+
+// reset ends the connection so that the client sees an error instead of an end.
+func (w *wire) reset() {
+	conn := bottom(w.conn)
+	if tcp, ok := conn.(interface{ SetLinger(int) error }); ok {
+		_ = tcp.SetLinger(0) // closed already, then
+	}
+	conn.Close()
+}
