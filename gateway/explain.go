@@ -71,7 +71,7 @@ type Forward struct {
 	Target       string               `json:"target"` // path and query as sent on
 	Host         string               `json:"host"`
 	// Fields are the header lines as sent on, "Name: value", without those that
-	// differ from request to request (ids, the connection's addresses).
+	// the gateway gives every request (Via, X-Forwarded-For and the like, ids).
 	Fields []string `json:"fields"`
 }
 
@@ -96,15 +96,16 @@ func (t *Table) Explain(q Question) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
+	matched := t.receive(&x.Request)
 	e := Explanation{Rev: t.Rev().String(), Hash: t.Hash(), Method: x.Request.Method, Candidates: []Candidate{}}
-	if q.Client.IsValid() {
-		e.Client = q.Client.String()
+	if x.Request.Client.IsValid() {
+		e.Client = x.Request.Client.String()
 	}
 	e.Host = string(routing.Hostname(x.Request.Authority, nil))
 	e.Path, e.Match = string(path.raw), string(path.Canonical)
-	r, allow, err := t.match(&x.Request, path, query)
+	r, allow, err := t.match(&matched, path, query)
 	e.Candidates = t.candidates(&routing.Request{
-		Method: x.Request.Method, Host: []byte(e.Host), Path: path.Canonical, Query: query, Fields: x.Request.Fields, Client: q.Client,
+		Method: x.Request.Method, Host: []byte(e.Host), Path: path.Canonical, Query: query, Fields: matched.Fields, Client: matched.Client,
 	}, r)
 	t.decide(&e, x, r, allow, err, path, query)
 	return e, nil
@@ -112,9 +113,10 @@ func (t *Table) Explain(q Question) (Explanation, error) {
 
 // exchange makes the request that is asked about.
 func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []byte, err error) {
-	authority, target, scheme := "", q.URL, "http"
-	if !strings.HasPrefix(q.URL, "/") {
-		before, rest, found := strings.Cut(q.URL, "://")
+	target, _, _ := strings.Cut(q.URL, "#") // a client keeps the fragment to itself
+	authority, scheme := "", "http"
+	if !strings.HasPrefix(target, "/") {
+		before, rest, found := strings.Cut(target, "://")
 		scheme = strings.ToLower(before)
 		if !found || scheme != "http" && scheme != "https" {
 			return nil, path, nil, fmt.Errorf("url %q: is neither an http or https URL nor a path that begins with /", q.URL)
@@ -127,10 +129,9 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 	if _, err := url.Parse("http://" + authority); err != nil || strings.ContainsAny(authority, "@ ") {
 		return nil, path, nil, fmt.Errorf("url %q: host %q can't be read", q.URL, authority)
 	}
-	target, _, _ = strings.Cut(target, "#") // a client keeps the fragment to itself
 	x = &exchange.Exchange{Request: exchange.Request{
 		Method: strings.ToUpper(q.Method), Authority: []byte(authority), Target: []byte(target), Scheme: scheme,
-		Fields: slices.Clone(q.Fields), Client: q.Client,
+		Fields: slices.Clone(q.Fields), Client: q.Client.Unmap(),
 	}}
 	if x.Request.Method == "" {
 		x.Request.Method = "GET"
@@ -140,6 +141,21 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 		return nil, path, nil, fmt.Errorf("url %q: %w", q.URL, err)
 	}
 	return x, path, query, nil
+}
+
+// receive does to a request what is done before it is matched, as far as that
+// follows from the question, and gives it as it is matched: with the forwarding
+// fields that every request gets. Those asked about are taken for a trusted
+// proxy's.
+func (t *Table) receive(req *exchange.Request) (matched exchange.Request) {
+	dropHopByHop(&req.Fields)
+	req.Fields.DelFunc(underscoreTwin)
+	matched = *req
+	matched.Fields = slices.Clone(req.Fields)
+	t.believe(&matched)
+	matched.Client = req.Client
+	t.stampForwarded(&matched)
+	return matched
 }
 
 // candidates lists what is tried, and how each came off.
@@ -172,7 +188,10 @@ func (t *Table) decide(e *Explanation, x *exchange.Exchange, r *route, allow []s
 	kind := t.probeAt(x.Request.Target)
 	switch {
 	case kind != 0:
-		e.Status, e.Detail = 200, "The gateway answers probes of its health itself; no route takes them."
+		t.decideProbe(e, kind)
+		return
+	case x.Request.Method == "CONNECT":
+		e.Status, e.Code, e.Detail = 501, "method_not_supported", "The gateway opens no tunnels."
 		e.Candidates = []Candidate{}
 		return
 	case errors.Is(err, routing.ErrAmbiguousQuery):
@@ -187,6 +206,19 @@ func (t *Table) decide(e *Explanation, x *exchange.Exchange, r *route, allow []s
 		return
 	}
 	e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, detailOf(err, allow)
+}
+
+// decideProbe tells what a node answers that nobody has begun to drain.
+func (t *Table) decideProbe(e *Explanation, kind probe) {
+	e.Status, e.Detail = 200, "The gateway answers probes of its health itself; no route takes them."
+	e.Candidates = []Candidate{}
+	ready, reason := t.required()
+	switch {
+	case e.Method != "GET" && e.Method != "HEAD":
+		e.Status, e.Code, e.Detail = 405, "method_not_allowed", "Probes take GET and HEAD."
+	case kind == probeReady && !ready:
+		e.Status, e.Code, e.Detail = 503, "not_ready", reason
+	}
 }
 
 func detailOf(err error, allow []string) string {
