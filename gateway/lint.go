@@ -12,23 +12,28 @@ import (
 // probe's path takes away. It looks at every route, so it is for people who ask.
 func (t *Table) Lint() []spec.Fault {
 	found := spec.Faults{}
-	used := map[string]bool{}
+	used, named := map[string]bool{}, map[string]bool{}
 	for key, v := range t.plan.verdicts.under(routePrefix) {
 		for _, id := range v.looked {
 			used[id] = true
 		}
+		if v.route != nil && v.route.cluster != nil && v.route.cluster.named {
+			named[v.route.cluster.id] = true
+		}
 		if v.hidden != nil && v.route == nil {
-			found = append(found, spec.Fault{Key: key, Problem: "the file's route of this id is hidden by one that is not enabled"})
+			found = append(found, t.plan.static.Locate(spec.Fault{Key: key, Problem: "the file's route of this id is hidden by one that is not enabled"}))
 		}
 		if r := t.routes.get(key); r != nil && r.rule != nil {
 			found = append(found, t.lintRoute(r)...)
 		}
 	}
 	for key, v := range t.plan.verdicts.under(clusterPrefix) {
-		found = append(found, t.lintCluster(key, v.cluster, used[v.cluster.id])...)
+		found = append(found, lintCluster(key, v.cluster, used[v.cluster.id], named[v.cluster.id])...)
 	}
 	for i, f := range found {
-		found[i] = t.plan.static.Locate(f)
+		if t.plan.decoded.get(f.Key) == nil { // else it is about the operator's value
+			found[i] = t.plan.static.Locate(f)
+		}
 	}
 	sortFaults(found)
 	return found
@@ -48,13 +53,15 @@ func (t *Table) lintRoute(r *route) (found []spec.Fault) {
 	return append(found, lintDestinations(key, r.planned.cluster)...)
 }
 
-func (t *Table) lintCluster(key string, c *plannedCluster, used bool) (found []spec.Fault) {
+// lintCluster looks at a named cluster: used by routes, for its policy at least,
+// and named by one, for its destinations.
+func lintCluster(key string, c *plannedCluster, used, named bool) (found []spec.Fault) {
 	switch {
 	case c.blocked:
 		return nil
 	case !used:
 		found = append(found, spec.Fault{Key: key, Problem: "no route uses this cluster"})
-	case len(c.destinations) == 0 && t.routes.get(routePrefix+c.id) == nil:
+	case len(c.destinations) == 0 && named:
 		found = append(found, spec.Fault{Key: key, Field: "destinations", Problem: "there are none, so every request gets 503"})
 	}
 	weight := 0
