@@ -130,7 +130,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.duration, "duration", 3*time.Second, "load each peer for `this long` at a time")
 	flags.StringVar(&o.peers, "peers", "", "measure only these, `name,name`; nginx is what ratios refer to")
 	flags.StringVar(&o.work, "work", "", "do only the work whose name matches a regular `expression`")
-	flags.StringVar(&o.client, "client", "wrk", "load closed loops with wrk or own; without wrk, own is taken")
+	flags.StringVar(&o.client, "client", "own", "load closed loops with `wrk`, as a check on the bench's own client")
 	flags.StringVar(&o.results, "results", "bench/results", "keep raw results below `folder`")
 	flags.StringVar(&o.from, "from", "", "measure nothing; make the tables from the raw results in `file`")
 	flags.BoolVar(&o.update, "update", false, "write the tables into the page of -page, between its markers")
@@ -216,25 +216,21 @@ func newPlan(o options, progress io.Writer) (*plan, error) {
 		load: strconv.Itoa(cpus[0]), proxies: strconv.Itoa(cpus[1]),
 		run: run{Start: time.Now(), Command: o.command, Sweeps: o.sweeps, Each: o.duration, CPUs: len(cpus), Go: runtime.Version()},
 	}
-	p.chooseClient(o)
-	if err := p.choosePeers(o); err != nil {
+	if err := errors.Join(p.chooseClient(o), p.choosePeers(o)); err != nil {
 		os.RemoveAll(dir)
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *plan) chooseClient(o options) {
-	p.run.Client = "own"
+func (p *plan) chooseClient(o options) error {
+	p.run.Client = o.client
 	if o.client == "own" {
-		return
+		return nil
 	}
-	wrk, err := lookPath("wrk", "apt-get install wrk")
-	if err != nil {
-		fmt.Fprintf(p.progress, "%v; closed loops are loaded by the bench's own client\n", err)
-		return
-	}
-	p.wrk, p.run.Client = wrk, "wrk"
+	var err error
+	p.wrk, err = lookPath("wrk", "apt-get install wrk")
+	return err
 }
 
 // choosePeers finds the programs. Those that are missing are reported, and not measured.

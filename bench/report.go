@@ -128,7 +128,7 @@ func (r run) present(which func(work) bool) []work {
 }
 
 func (r run) facts(b *strings.Builder) {
-	fmt.Fprintf(b, "Made with `%s`, %s, on %d shared cores: %s, %v each; closed loops by %s.\n",
+	fmt.Fprintf(b, "Made with `%s`, %s, on %d shared cores: %s, %v each; closed loops %s.\n",
 		r.Command, r.Start.UTC().Format("2 January 2006 15:04 MST"), r.CPUs, plural(r.Sweeps, "sweep"), r.Each, clientNames[r.Client])
 	var loads []float64
 	for _, row := range r.rows {
@@ -158,7 +158,7 @@ func (r run) facts(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
-var clientNames = map[string]string{"wrk": "wrk, the rest by the bench's own client", "own": "the bench's own client"}
+var clientNames = map[string]string{"wrk": "loaded by wrk", "own": "loaded by the bench's own client"}
 
 // matrix has two tables of the same works: what counts, and what it was made from.
 func (r run) matrix(b *strings.Builder, title, what string, works []work, name func(work) string) {

@@ -14,8 +14,8 @@ import (
 	"grapevine/bench/wire"
 )
 
-// runWrk runs wrk, which takes whole seconds only, and leaves the requests uncounted that are under way at the end: one
-// for each connection.
+// runWrk runs wrk, which takes whole seconds only, and leaves the requests uncounted that are under way at the end. That
+// is one for each connection, and much where they are many and bodies are large; so it is a check, and not the rule.
 func (p *plan) runWrk(ctx context.Context, port int, w work) (row, error) {
 	seconds := max(1, int((p.duration+time.Second-1)/time.Second))
 	args := []string{

@@ -69,6 +69,7 @@ type client struct {
 	request []byte
 	scratch [relayBuffer]byte
 	due     []*clientConn // scratch of sendDue
+	sending bool          // it is not yet time to stop
 	flying  int           // requests that were sent and have no end yet
 	missing int           // connections to be made again
 	tried   time.Time     // when that was last attempted
@@ -134,8 +135,8 @@ func (c *client) run(stop *atomic.Bool) error {
 	next := start
 	for {
 		now := time.Now()
-		sending := now.Before(end) && !stop.Load()
-		if !sending && (c.flying == 0 || now.After(end.Add(endPatience))) {
+		c.sending = now.Before(end) && !stop.Load()
+		if !c.sending && (c.flying == 0 || now.After(end.Add(endPatience))) {
 			break
 		}
 		c.replace(now)
@@ -143,7 +144,7 @@ func (c *client) run(stop *atomic.Bool) error {
 		if c.missing > 0 {
 			wait = reconnectPause
 		}
-		if sending {
+		if c.sending {
 			next = c.sendDue(now, next)
 			wait = min(wait, end.Sub(now))
 			if c.load.Rate > 0 && len(c.idle) > 0 {
@@ -256,15 +257,20 @@ func (conn *clientConn) parseHead() (int, bool) {
 }
 
 func (c *client) finish(conn *clientConn) {
+	now := time.Now()
 	c.flying--
 	conn.busy = false
 	if conn.good {
 		c.result.OK++
-		c.took = append(c.took, uint32(time.Since(conn.due).Microseconds()))
+		c.took = append(c.took, uint32(now.Sub(conn.due).Microseconds()))
 	} else {
 		c.result.Status++
 	}
-	c.idle = append(c.idle, conn)
+	if c.load.Rate == 0 && c.sending {
+		c.send(conn, now)
+	} else {
+		c.idle = append(c.idle, conn)
+	}
 }
 
 // drop ends a connection, in whose place there will be another.
