@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,10 +39,13 @@ func (f *fixture) asking(request string) gateway.Explanation {
 	return e
 }
 
-// rows are candidates, a line each.
+// counted are the words that go with a number.
+var counted = regexp.MustCompile(`(segment|parameter|condition)s? against`)
+
+// rows are candidates, a line each, with counted words in the singular.
 func rows(e gateway.Explanation) (lines []string) {
 	for _, c := range e.Candidates {
-		lines = append(lines, fmt.Sprintf("%s %s: %s", c.ID, c.State, c.Why))
+		lines = append(lines, fmt.Sprintf("%s %s: %s", c.ID, c.State, counted.ReplaceAllString(c.Why, "$1 against")))
 	}
 	return lines
 }
@@ -65,8 +69,8 @@ func TestExplainCandidates(t *testing.T) {
 		"off":    `{"enabled":false,"path":"/a/b"}`,
 	})
 	later := []string{
-		`plain later: 0 conditions against 1`, `file later: 1 literal segments against 2`, `same later: 1 literal segments against 2`,
-		`twin later: 1 literal segments against 2`, `deep later: 0 literal segments against 2`, `expr later: pathRegex comes after every path`, `last later: order 9 comes after 0`,
+		`plain later: 0 condition against 1`, `file later: 1 literal segment against 2`, `same later: 1 literal segment against 2`,
+		`twin later: 1 literal segment against 2`, `deep later: 0 literal segment against 2`, `expr later: pathRegex comes after every path`, `last later: order 9 comes after 0`,
 	}
 	for _, tt := range []struct {
 		request, client string
@@ -98,12 +102,12 @@ func TestExplainCandidates(t *testing.T) {
 		}},
 		{"GET /a/b\nX-B: 1", "", []string{
 			`first failed: method GET is not PUT or POST`, `exact failed: parameter q is missing`, `second failed: header X-B is there, and must not be`,
-			`plain taken: the first whose conditions hold`, `file later: 1 literal segments against 2`, `same later: 1 literal segments against 2`,
-			`twin later: 1 literal segments against 2`, `deep later: 0 literal segments against 2`, `expr later: pathRegex comes after every path`, `last later: order 9 comes after 0`,
+			`plain taken: the first whose conditions hold`, `file later: 1 literal segment against 2`, `same later: 1 literal segment against 2`,
+			`twin later: 1 literal segment against 2`, `deep later: 0 literal segment against 2`, `expr later: pathRegex comes after every path`, `last later: order 9 comes after 0`,
 		}},
 		{"GET http://other.example/a/c", "", []string{
-			`file taken: the first whose conditions hold`, `same later: 1 parameters against 0`, `twin later: 1 parameters against 0`,
-			`deep later: 0 literal segments against 1`, `expr later: pathRegex comes after every path`,
+			`file taken: the first whose conditions hold`, `same later: 1 parameter against 0`, `twin later: 1 parameter against 0`,
+			`deep later: 0 literal segment against 1`, `expr later: pathRegex comes after every path`,
 		}},
 		{"GET /z/y", "", []string{`deep taken: the first whose conditions hold`}},
 		{"GET /z", "", nil},
