@@ -25,61 +25,51 @@ type Question struct {
 
 // Explanation says what the live table would do with a request, and why.
 type Explanation struct {
-	Rev  string `json:"rev"`  // of the table
-	Hash string `json:"hash"` // of the table
+	Rev  string `json:"rev" doc:"revision of the table"`
+	Hash string `json:"hash" doc:"hash of the table, equal on nodes that serve the same"`
 
-	Method string `json:"method"`
-	Host   string `json:"host"`   // as it is matched; empty for none
-	Path   string `json:"path"`   // as sent
-	Match  string `json:"match"`  // canonical: what is matched
-	Client string `json:"client"` // empty when unknown
+	Method string `json:"method" doc:"as it is matched"`
+	Host   string `json:"host" doc:"as it is matched; empty for none"`
+	Path   string `json:"path" doc:"as sent"`
+	Match  string `json:"match" doc:"the canonical path, which is matched"`
+	Client string `json:"client" doc:"address that conditions on clients look at; empty when unknown"`
 
-	// Route is the one that takes the request, empty when none does.
-	Route string `json:"route"`
-	// Status and Code are the gateway's own answer, 0 and empty when the
-	// request is forwarded. Detail says in a sentence what decided.
-	Status int    `json:"status,omitempty"`
-	Code   string `json:"code,omitempty"`
-	Detail string `json:"detail"`
+	Route  string `json:"route" doc:"the one that takes the request; empty when none does"`
+	Status int    `json:"status,omitempty" doc:"of the gateway's own answer; absent when the request is forwarded"`
+	Code   string `json:"code,omitempty" doc:"of the problem, when the gateway refuses the request"`
+	Detail string `json:"detail" doc:"what decided, as a sentence"`
 
-	// Candidates are all routes whose host and path take the request, in the
-	// order in which they are tried.
-	Candidates []Candidate `json:"candidates"`
-	// Forward is what a backend would receive, nil when none would.
-	Forward *Forward `json:"forward,omitempty"`
+	Candidates []Candidate `json:"candidates" doc:"routes whose host and path take the request, in the order in which they are tried"`
+	Forward    *Forward    `json:"forward,omitempty" doc:"what a backend would receive; absent when none would"`
 }
 
 // Candidate is a route in the order of those that were tried.
 type Candidate struct {
-	ID     string `json:"id"`
-	Order  int    `json:"order"`
-	Host   string `json:"host"` // the pattern that took the host; empty for any
-	Path   string `json:"path"` // template, or "~ " and the expression
-	Source string `json:"source"`
-	State  string `json:"state"` // taken, failed or later
-	// Why a condition failed, or by which rule it comes after the route that
-	// is taken; for that route, what decided.
-	Why string `json:"why"`
+	ID     string `json:"id" doc:"of the route"`
+	Order  int    `json:"order" doc:"its order; lower is tried first"`
+	Host   string `json:"host" doc:"the pattern that took the host; empty for any"`
+	Path   string `json:"path" doc:"template, or ~ and the expression"`
+	Source string `json:"source" doc:"operator or static"`
+	State  string `json:"state" doc:"taken, failed (a condition does not hold) or later (tried after the one that is taken)"`
+	Why    string `json:"why" doc:"which condition failed, by which rule it comes later, or what decided"`
 }
 
 // Forward is what a backend would receive.
 type Forward struct {
-	Cluster      string               `json:"cluster"`
-	Balancing    string               `json:"balancing"`
-	Destinations []ForwardDestination `json:"destinations"`
-	Method       string               `json:"method"`
-	Target       string               `json:"target"` // path and query as sent on
-	Host         string               `json:"host"`
-	// Fields are the header lines as sent on, "Name: value", without those that
-	// the gateway gives every request (Via, X-Forwarded-For and the like, ids).
-	Fields []string `json:"fields"`
+	Cluster      string               `json:"cluster" doc:"which cluster would get it"`
+	Balancing    string               `json:"balancing" doc:"how one of its destinations is chosen"`
+	Destinations []ForwardDestination `json:"destinations" doc:"which of them there are"`
+	Method       string               `json:"method" doc:"as sent on"`
+	Target       string               `json:"target" doc:"path and query as sent on"`
+	Host         string               `json:"host" doc:"the Host that the backend sees"`
+	Fields       []string             `json:"fields" doc:"header lines as sent on, without those that the gateway gives every request"`
 }
 
 // ForwardDestination is one destination that may get the request.
 type ForwardDestination struct {
-	Address  string `json:"address"`
-	Weight   int    `json:"weight"`
-	InFlight int64  `json:"inFlight"` // requests it has from this node now
+	Address  string `json:"address" doc:"scheme://host:port"`
+	Weight   int    `json:"weight" doc:"its share, relative to the others; 0: no requests"`
+	InFlight int64  `json:"inFlight" doc:"requests that it has from this node now"`
 }
 
 // The states of a candidate.

@@ -181,9 +181,9 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	g.keepGood(p)
 	g.static, g.live = static, p
 	g.table.Store(t) // first the swap, then retire what no request can want any more
+	g.metrics.live(t)
 	g.announceSwap()
 	g.estate.settle(turnover)
-	g.metrics.live(t)
 	g.logSwap(previous, t, turnover)
 	g.onSwap(t)
 	return nil

@@ -43,7 +43,7 @@ func (t *Table) lintRoute(r *route) (found []spec.Fault) {
 	key := r.planned.key
 	if by := t.trie.Shadowing(r.rule); by != nil {
 		found = append(found, spec.Fault{Key: key, Problem: fmt.Sprintf(
-			"gets no request: route %q comes first and takes all that this one would; give one of them an order, or take one away", by.ID)})
+			"gets no request: route %q comes first and takes all that this one would; change the order of one of them, or take one away", by.ID)})
 	}
 	path := r.planned.spec.Path
 	if path != "" && !path.Template().CatchAll() && t.probes[strings.ToLower(string(path))] != 0 {

@@ -19,7 +19,7 @@ func (f *fixture) lint() (lines []string) {
 }
 
 func shadowedBy(id string) string {
-	return `gets no request: route "` + id + `" comes first and takes all that this one would; give one of them an order, or take one away`
+	return `gets no request: route "` + id + `" comes first and takes all that this one would; change the order of one of them, or take one away`
 }
 
 // Each kind of notice, at its place in the file.

@@ -72,21 +72,17 @@ func (t *Table) Len() int { return t.plan.counts.live + t.plan.counts.invalid + 
 
 // RouteStatus is one row of the list of routes.
 type RouteStatus struct {
-	ID     string   `json:"id"`
-	Order  int      `json:"order"`
-	Hosts  []string `json:"hosts"`
-	Path   string   `json:"path"`   // template, or "~ " and the expression
-	Target string   `json:"target"` // "cluster booking", addresses, or what it answers
-	Source string   `json:"source"` // operator or static
-	Rev    string   `json:"rev"`    // of the key; empty for static
-	State  string   `json:"state"`  // live, shadowed or invalid
-	// Problem says why a route is shadowed or invalid.
-	Problem string `json:"problem,omitempty"`
-	// Hidden is set for a shadowed route whose id an operator's route has.
-	Hidden bool `json:"hidden,omitempty"`
-	// ServingRev is the revision of the version that is served; empty for a
-	// static route and for one that answers 503.
-	ServingRev string `json:"servingRev,omitempty"`
+	ID         string   `json:"id" doc:"of the route"`
+	Order      int      `json:"order" doc:"lower is tried first"`
+	Hosts      []string `json:"hosts" doc:"host patterns; none: any host"`
+	Path       string   `json:"path" doc:"template, or ~ and the expression"`
+	Target     string   `json:"target" doc:"a cluster, addresses, or what it answers"`
+	Source     string   `json:"source" doc:"operator or static"`
+	Rev        string   `json:"rev" doc:"revision of the key; empty for a static route"`
+	State      string   `json:"state" doc:"live, shadowed (gets no request) or invalid"`
+	Problem    string   `json:"problem,omitempty" doc:"why it is shadowed or invalid"`
+	Hidden     bool     `json:"hidden,omitempty" doc:"shadowed since an operator's route has its id"`
+	ServingRev string   `json:"servingRev,omitempty" doc:"revision of the version that is served; absent for a static route and for one that answers 503"`
 }
 
 // Routes lists live, invalid and shadowed routes by id.

@@ -195,18 +195,25 @@ func (c *candidate) behind(d *candidate) string {
 	case (c.rule.Regex == nil) != (d.rule.Regex == nil):
 		return "pathRegex comes after every path"
 	case p.Literals() != q.Literals():
-		return fmt.Sprintf("%d literal segments against %d", p.Literals(), q.Literals())
+		return against(p.Literals(), q.Literals(), "literal segment")
 	case p.Parameters() != q.Parameters():
-		return fmt.Sprintf("%d parameters against %d", p.Parameters(), q.Parameters())
+		return against(p.Parameters(), q.Parameters(), "parameter")
 	case p.CatchAll() != q.CatchAll():
 		return "a catch-all comes after none"
 	case len(p.Segments) != len(q.Segments):
-		return fmt.Sprintf("%d segments against %d", len(p.Segments), len(q.Segments))
+		return against(len(p.Segments), len(q.Segments), "segment")
 	case has != had:
-		return fmt.Sprintf("%d conditions against %d", has, had)
+		return against(has, had, "condition")
 	default:
 		return fmt.Sprintf("its id comes after %q", d.rule.ID)
 	}
+}
+
+func against(n, other int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s against %d", n, what, other)
 }
 
 // host is a host pattern: a whole name, or what follows the star of a wildcard

@@ -194,11 +194,11 @@ func TestOrder(t *testing.T) {
 		{"a wildcard host comes after an exact", "path=/{**r},hosts=a.b.h", "path=/a,hosts=*.h", "/a"},
 		{"wildcard host is shorter", "path=/{**r},hosts=*.b.h", "path=/a,hosts=*.h", "/a"},
 		{"pathRegex comes", "path=/{**r}", "pathRegex=/a", "/a"},
-		{"literal segments against", "path=/{w}/b/c/d", "path=/a/{x}/c/{y}", "/a/b/c/d"},
-		{"parameters against", "path=/a/{**r}", "path=/a/{x}/{**r}", "/a/b"},
+		{"literal segment", "path=/{w}/b/c/d", "path=/a/{x}/c/{y}", "/a/b/c/d"},
+		{"parameter", "path=/a/{**r}", "path=/a/{x}/{**r}", "/a/b"},
 		{"a catch-all comes", "path=/a/{x}", "path=/a/{x}/{**r}", "/a/b"},
-		{"conditions against", "path=/a,methods=GET", "path=/a", "/a"},
-		{"conditions against", "path=/a,headers=[{name:x,value:1},{name:y,value:1}]", "path=/a,methods=GET", "/a"},
+		{"condition", "path=/a,methods=GET", "path=/a", "/a"},
+		{"condition", "path=/a,headers=[{name:x,value:1},{name:y,value:1}]", "path=/a,methods=GET", "/a"},
 		{"its id comes", "path=/{x}", "path=/{y}", "/a"},
 	} {
 		first, second := rule(t, "f", tt.first), rule(t, "s", tt.second)

@@ -6,6 +6,11 @@ import (
 	"grapevine/gateway/exchange"
 )
 
+// unclear is why a query can be read in two ways. It is an ErrAmbiguousQuery.
+type unclear struct{ error }
+
+func (unclear) Is(target error) bool { return target == ErrAmbiguousQuery }
+
 // judgeQuery tries the conditions on the query. One that servers may read in
 // another way is no ground to decide on.
 func (c *Conditions) judgeQuery(raw []byte) verdict {
@@ -14,13 +19,12 @@ func (c *Conditions) judgeQuery(raw []byte) verdict {
 	}
 	query, err := exchange.ParseQuery(raw)
 	if err != nil {
-		return verdict{failed: queryFailed, err: fmt.Errorf("%w: %w", ErrAmbiguousQuery, err)}
+		return verdict{failed: queryFailed, err: unclear{err}}
 	}
 	for i := range c.Query {
 		switch takes, clear := c.Query[i].takesParameter(query); {
 		case !clear:
-			return verdict{failed: queryFailed, index: i, err: fmt.Errorf(
-				"%w: parameter %q is there more than once, with different outcomes", ErrAmbiguousQuery, c.Query[i].Name)}
+			return verdict{failed: queryFailed, index: i, err: unclear{fmt.Errorf("query: parameter %q is there more than once, with different outcomes", c.Query[i].Name)}}
 		case !takes:
 			return verdict{failed: queryFailed, index: i}
 		}
