@@ -28,7 +28,7 @@ type Result struct {
 	OK         int // status 200, and the whole body
 	Status     int // whole responses with another status
 	Broken     int // the connection ended, or what came was no response of the kind the backend sends
-	Unanswered int // not answered when patience with the last ones ended
+	Unanswered int // not answered, or due and not even sent, when patience with the last ones ended
 	Refused    int // attempts at a connection that failed; they are repeated
 	Closed     int // connections that the server closed
 	Seconds    float64
@@ -135,7 +135,9 @@ func (c *client) run(stop *atomic.Bool) error {
 	next := start
 	for {
 		now := time.Now()
-		c.sending = now.Before(end) && !stop.Load()
+		// What was due in time is sent late rather than never: else a proxy that stalls would be spared the worst of it.
+		behind := c.load.Rate > 0 && next.Before(end) && now.Before(end.Add(endPatience))
+		c.sending = (now.Before(end) || behind) && !stop.Load()
 		if !c.sending && (c.flying == 0 || now.After(end.Add(endPatience))) {
 			break
 		}
@@ -145,8 +147,10 @@ func (c *client) run(stop *atomic.Bool) error {
 			wait = reconnectPause
 		}
 		if c.sending {
-			next = c.sendDue(now, next)
-			wait = min(wait, end.Sub(now))
+			next = c.sendDue(now, next, end)
+			if now.Before(end) {
+				wait = min(wait, end.Sub(now))
+			}
 			if c.load.Rate > 0 && len(c.idle) > 0 {
 				wait = min(wait, max(next.Sub(now), 0))
 			}
@@ -162,12 +166,18 @@ func (c *client) run(stop *atomic.Bool) error {
 		}
 	}
 	c.result.Unanswered = c.flying
+	if c.load.Rate > 0 && !stop.Load() {
+		unsent := int(max(end.Sub(next), 0) / c.gap())
+		c.result.Sent += unsent
+		c.result.Unanswered += unsent
+	}
 	c.result.Seconds = time.Since(start).Seconds()
 	return nil
 }
 
-// sendDue sends what is due on idle connections, and returns when the next one is.
-func (c *client) sendDue(now, next time.Time) time.Time {
+// sendDue sends what is due on idle connections, on a schedule only what is due before the end, and returns when the next
+// request is.
+func (c *client) sendDue(now, next, end time.Time) time.Time {
 	if c.load.Rate == 0 {
 		c.due, c.idle = c.idle, c.due[:0]
 		for _, conn := range c.due {
@@ -175,15 +185,17 @@ func (c *client) sendDue(now, next time.Time) time.Time {
 		}
 		return now
 	}
-	gap := time.Duration(float64(time.Second) / c.load.Rate)
-	for !next.After(now) && len(c.idle) > 0 {
+	for !next.After(now) && next.Before(end) && len(c.idle) > 0 {
 		conn := c.idle[0]
 		c.idle = c.idle[:copy(c.idle, c.idle[1:])]
 		c.send(conn, next)
-		next = next.Add(gap)
+		next = next.Add(c.gap())
 	}
 	return next
 }
+
+// gap lies between two requests of the schedule.
+func (c *client) gap() time.Duration { return time.Duration(float64(time.Second) / c.load.Rate) }
 
 // send never waits: a request fits an empty socket, or the connection is as good as broken.
 func (c *client) send(conn *clientConn, due time.Time) {
