@@ -86,7 +86,5 @@ func (w *wire) sweep(now int64) {
 	if w.in.ring(now) {
 		w.stopReads()
 	}
-	if w.out.ring(now) {
-		_ = w.conn.SetWriteDeadline(longAgo) // closed already, then
-	}
+	w.sweepWrites(now)
 }

@@ -80,6 +80,7 @@ func hostile() []hostileRequest {
 		{"no name of the protocol", "GET / FTP/1.1\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
 		{"protocol in lower case", "GET / http/1.1\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
 		{"version 1", "GET / HTTP/1\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
+		{"version with a space", "GET / HTTP/1 1\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
 		{"version 1.10", "GET / HTTP/1.10\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
 		{"version 01.1", "GET / HTTP/01.1\r\n" + host + "\r\n", "9112 §2.3", "400 bad_request_line", false},
 		{"version 1.2", "GET / HTTP/1.2\r\n" + host + "\r\n", "9110 §2.5", "505 version_not_supported", false},

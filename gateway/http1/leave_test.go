@@ -23,6 +23,7 @@ func secure(t *testing.T) *tls.Config {
 
 // A client that leaves ends the context, whatever the exchange waits for.
 func TestClientLeaves(t *testing.T) {
+	t.Parallel() // it takes 0.2 s a row
 	waits := make(chan struct{})
 	left := make(chan time.Time)
 	s := &http1.Server{Handler: exchange.HandlerFunc(func(x *exchange.Exchange) {

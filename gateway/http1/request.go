@@ -119,7 +119,7 @@ func (h *RequestHead) parseVersion(b []byte, pos int) (next int, err error) {
 		return 0, err
 	case next == 0:
 		return 0, nil
-	case end-pos != size || string(version[:5]) != "HTTP/" || !digit(version[5]) || version[6] != '.' || !digit(version[7]):
+	case end-pos != size || len(version) != size || string(version[:5]) != "HTTP/" || !digit(version[5]) || version[6] != '.' || !digit(version[7]):
 		return 0, errRequestLine
 	case version[5] != '1' || version[7] > '1':
 		return 0, errVersion

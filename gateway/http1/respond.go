@@ -122,6 +122,12 @@ func (t *turn) sendPlain(head []byte, length int64) error {
 		}
 	}
 	for left > 0 && err == nil {
+		if moved, err := t.splice(left); err != nil {
+			return err
+		} else if moved > 0 {
+			left -= moved
+			continue
+		}
 		n, err = t.readBody(buf[:min(int64(len(buf)), left)])
 		if left -= int64(n); n > 0 {
 			if sendErr := t.send(buf[:n]); sendErr != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,7 +107,16 @@ func (s *Server) ServeConn(conn net.Conn) {
 		return
 	}
 	defer s.remove(c)
+	defer s.recoverConn()
 	c.serve()
+}
+
+// recoverConn keeps a fault of our own to its connection. Handlers and bodies are
+// recovered where they are called.
+func (s *Server) recoverConn() {
+	if cause := recover(); cause != nil {
+		s.logger().Error("connection panicked", "err", cause, "stack", string(debug.Stack()))
+	}
 }
 
 // add is false when the server does not serve any more.

@@ -48,6 +48,9 @@ type wire struct {
 		ready func(fd uintptr) bool // bound once
 		p     []byte
 		err   error
+
+		moving atomic.Int64 // the bound of writes that the kernel does itself, or 0
+		acked  uint64       // what the client had taken when the sweeper last asked
 	}
 	poll struct {
 		socket syscall.RawConn // at the bottom of conn, nil when there is none
