@@ -3,6 +3,7 @@ package spec_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"grapevine/gateway/spec"
@@ -65,6 +66,31 @@ func checkFaults(t *testing.T, err error) {
 			t.Errorf("a fault that does not say what or where: %#v", f)
 		}
 	}
+}
+
+// An expression that was decoded compiles in each way that it is used.
+func FuzzRegex(f *testing.F) {
+	for _, expr := range []string{`^/a(/.*)?$`, `/a\Qb`, `\Qa\E|b`, `(?i)a(?-i)b|c`, `a\`, `[`, `a{2`, `)(`, `(?m)^$`} {
+		f.Add(expr, "/a")
+	}
+	f.Fuzz(func(t *testing.T, expr, text string) {
+		var regex spec.Regex
+		if regex.UnmarshalText([]byte(expr)) != nil {
+			return
+		}
+		if regex.Whole().MatchString(text) && !regex.Compile().MatchString(text) {
+			t.Errorf("%q matches all of %q, but is not found in it", expr, text)
+		}
+		folded := spec.Regex("(?i:" + regex + ")")
+		if folded.Whole().MatchString(text) && !folded.Compile().MatchString(text) {
+			t.Errorf("without regard to case, %q matches all of %q, but is not found in it", expr, text)
+		}
+	})
+}
+
+// nested is an "a" within so many groups.
+func nested(groups int) string {
+	return strings.Repeat("(", groups) + "a" + strings.Repeat(")", groups)
 }
 
 func FuzzParseFiles(f *testing.F) {

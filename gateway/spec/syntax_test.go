@@ -2,6 +2,7 @@ package spec_test
 
 import (
 	"encoding"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,5 +76,23 @@ func TestTypedTextsGiveTheirMeaning(t *testing.T) {
 	}
 	if spec.Regex("a|b").Whole().MatchString("xb") || !spec.Regex("a|b").Compile().MatchString("xb") {
 		t.Error("Whole matches a part, or Compile does not")
+	}
+}
+
+func TestRegexMustCompileWithinOthers(t *testing.T) {
+	for _, row := range []struct{ expr, want string }{
+		{`/a\Qb\E`, ""},
+		{nested(900), ""},
+		{`/a\Qb`, `cannot be anchored: \Q quotes up to the end: write \E behind what it quotes`},
+		{nested(999), "cannot be anchored: expression nests too deeply"},
+		{nested(1001), `is not a Go regular expression: expression nests too deeply: ` + strconv.Quote(nested(1001))},
+	} {
+		got := ""
+		if err := new(spec.Regex).UnmarshalText([]byte(row.expr)); err != nil {
+			got = err.Error()
+		}
+		if got != row.want {
+			t.Errorf("%.40s\ngot  %s\nwant %s", row.expr, got, row.want)
+		}
 	}
 }
