@@ -48,16 +48,18 @@ func twin(name HeaderName) string {
 }
 
 // check is about the host, which is no header to the gateway but can be set like
-// one for the backend.
+// one for the backend, and about Via, by which gateways find that a request goes
+// in circles.
 func (t *Transforms) check(c *checks) {
 	if r := t.Request; r != nil {
 		for name, value := range r.Set {
 			checkAuthority(c, "request.set."+string(name), name, value)
 		}
-		refuseHost(c, "request", nil, r.Append, r.Remove, "the host can only be set")
+		refuse(c, "request", isHost, nil, r.Append, r.Remove, "the host can only be set")
+		refuse(c, "request", isVia, r.Set, r.Append, r.Remove, "the gateway uses it to find loops")
 	}
 	if r := t.Response; r != nil {
-		refuseHost(c, "response", r.Set, r.Append, r.Remove, "a response has no host")
+		refuse(c, "response", isHost, r.Set, r.Append, r.Remove, "a response has no host")
 	}
 }
 
@@ -70,22 +72,28 @@ func checkAuthority(c *checks, field string, name HeaderName, value HeaderValue)
 	}
 }
 
-func refuseHost(c *checks, where string, set, added map[HeaderName]HeaderValue, removed []HeaderName, problem string) {
+// refuse gives every change of a header the same fault.
+func refuse(
+	c *checks, where string, is func(name string) bool,
+	set, added map[HeaderName]HeaderValue, removed []HeaderName, problem string,
+) {
 	for name := range set {
-		if isHost(string(name)) {
+		if is(string(name)) {
 			c.fault(fmt.Sprintf("%s.set.%s", where, name), "%s", problem)
 		}
 	}
 	for name := range added {
-		if isHost(string(name)) {
+		if is(string(name)) {
 			c.fault(fmt.Sprintf("%s.append.%s", where, name), "%s", problem)
 		}
 	}
 	for i, name := range removed {
-		if isHost(string(name)) {
+		if is(string(name)) {
 			c.fault(fmt.Sprintf("%s.remove[%d]", where, i), "%s", problem)
 		}
 	}
 }
 
 func isHost(name string) bool { return strings.EqualFold(name, "host") }
+
+func isVia(name string) bool { return strings.EqualFold(name, "via") }
