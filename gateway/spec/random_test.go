@@ -251,6 +251,12 @@ func settleRoute(t *rapid.T, r *Route) {
 	}
 	r.AllowAnonymous = r.AllowAnonymous && !r.RequireAuth && r.Auth == nil
 	settleTarget(t, r)
+	if r.Redirect != nil || r.Respond != nil {
+		r.PathRemovePrefix, r.PathPrefix, r.Rewrite, r.Timeout, r.IdleTimeout, r.Mirror, r.Retry = "", "", nil, 0, 0, nil, nil
+		if r.Changes != nil {
+			r.Changes.Request, r.Changes.Query = nil, nil
+		}
+	}
 }
 
 func settleTarget(t *rapid.T, r *Route) {

@@ -59,16 +59,41 @@ func (r *Route) targets() []choice {
 
 func (r *Route) checkTarget(c *checks) {
 	targets := r.targets()
-	if c.exclusive(targets...) == 0 {
-		if r.hides() {
-			return
-		}
+	switch given := c.exclusive(targets...); {
+	case given == 0 && r.hides():
+		return
+	case given == 0:
 		c.fault("", "route %q: no backends: give backends, or one of cluster, split, redirect, respond, static", c.d.lastStep())
 		return
+	case given == 1 && (r.Redirect != nil || r.Respond != nil):
+		r.refuseForwarding(c)
 	}
 	unique(c, "backends", r.Backends)
 	r.checkType(c, targets)
 	checkSplit(c, r.Split)
+}
+
+// refuseForwarding is for a route that sends no request on.
+func (r *Route) refuseForwarding(c *checks) {
+	changes := r.Changes
+	if changes == nil {
+		changes = new(Transforms)
+	}
+	for _, f := range []choice{
+		{"pathRemovePrefix", r.PathRemovePrefix != ""},
+		{"pathPrefix", r.PathPrefix != ""},
+		{"rewrite", r.Rewrite != nil},
+		{"transforms.request", changes.Request != nil},
+		{"transforms.query", changes.Query != nil},
+		{"timeout", r.Timeout != 0},
+		{"idleTimeout", r.IdleTimeout != 0},
+		{"mirror", r.Mirror != nil},
+		{"retry", r.Retry != nil},
+	} {
+		if f.given {
+			c.fault(f.name, "is about forwarding, and this route answers itself")
+		}
+	}
 }
 
 // checkType holds the type against what the other fields say.
@@ -105,7 +130,7 @@ func (r *Route) checkPaths(c *checks) {
 		return
 	}
 	for _, other := range []choice{{"pathRemovePrefix", r.PathRemovePrefix != ""}, {"pathPrefix", r.PathPrefix != ""}} {
-		if other.given {
+		if other.given && !c.failed(other.name) {
 			c.fault(other.name, "cannot stand beside rewrite: let the rewrite do both")
 		}
 	}
@@ -114,7 +139,7 @@ func (r *Route) checkPaths(c *checks) {
 // checkRemoved makes sure that the segments to remove are there in every path.
 func checkRemoved(c *checks, path, prefix Path) {
 	switch {
-	case prefix == "" || c.failed("path"):
+	case prefix == "" || c.failed("path") || c.failed("pathRemovePrefix"):
 	case path == "":
 		c.fault("pathRemovePrefix", "needs a path, whose first segments it names")
 	case prefix.Template().CatchAll():
