@@ -31,7 +31,9 @@ func (g *Gateway) Check(current, candidate kv.View) error {
 // there is instead.
 func (p *plan) told(faults spec.Faults) spec.Faults {
 	for i, f := range faults {
-		faults[i] = p.static.Locate(p.known(f))
+		if faults[i] = p.known(f); p.decoded.get(f.Key) == nil { // else it is about the operator's value
+			faults[i] = p.static.Locate(faults[i])
+		}
 	}
 	return faults
 }

@@ -137,6 +137,7 @@ func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error 
 		c.state.metrics.failed(phaseOf(err))
 		return err
 	}
+	dropHopByHop(&x.Response.Fields)
 	c.state.metrics.answered()
 	x.OnFinish(d)
 	x.OnFinish(c.state.metrics)

@@ -115,8 +115,8 @@ func (c *compiler) route(key string, now *verdict) {
 	}
 	r := c.newRoute(now.route, before)
 	c.routed.set(key, r)
-	if r.rule != nil {
-		c.routing.Insert(r.rule)
+	for _, rule := range r.rules {
+		c.routing.Insert(rule)
 	}
 }
 
@@ -128,8 +128,8 @@ func (c *compiler) forget(key string, before *route) {
 		return
 	}
 	c.routed.del(key)
-	if before.rule != nil {
-		c.routing.Remove(before.rule)
+	for _, rule := range before.rules {
+		c.routing.Remove(rule)
 	}
 }
 
@@ -140,11 +140,12 @@ func (c *compiler) newRoute(planned *plannedRoute, before *route) *route {
 	} else {
 		r.metrics = c.estate.metrics.route(planned.id)
 	}
-	r.rule = routing.NewRule(planned.id, planned.spec, r)
 	if planned.blocked {
+		r.rules = blockedRules(planned.id, planned.spec, planned.faults, r)
 		return r
 	}
-	r.policy = routing.NewPolicy(planned.spec.PathPolicy)
+	r.rules = []*routing.Rule{routing.NewRule(planned.id, planned.spec, r)}
+	r.policy = routing.NewPolicy(planned.spec)
 	r.target = action.NewTarget(planned.spec)
 	if changes := planned.spec.Changes; changes != nil {
 		r.request, r.response = action.NewHeaders(changes.Request), action.NewHeaders(changes.Response)

@@ -29,10 +29,8 @@ func (t *Table) dispatch(x *exchange.Exchange) {
 	}
 	r, allow, err := t.match(&x.Request, path, query)
 	switch {
-	case errors.Is(err, routing.ErrAmbiguousQuery):
-		failAmbiguousQuery(x, err)
 	case err != nil:
-		failBadPath(x, err)
+		failMatch(x, err)
 	case r == nil:
 		failUnmatched(x, allow)
 	default:
@@ -64,9 +62,13 @@ func splitTarget(target []byte) (path requestPath, query []byte, err error) {
 // reads it more leniently would see the path of another route.
 func (t *Table) match(req *exchange.Request, path requestPath, query []byte) (r *route, allow []string, err error) {
 	var buffer [256]byte
+	host, err := routing.Hostname(req.Authority, buffer[:0])
+	if err != nil {
+		return nil, nil, err
+	}
 	ask := routing.Request{
-		Method: req.Method, Host: routing.Hostname(req.Authority, buffer[:0]), Path: path.Canonical, Query: query,
-		Fields: req.Fields, Client: req.Client,
+		Method: req.Method, Host: host, Path: path.Canonical, Query: query,
+		Fields: req.Fields, Client: req.Client.Unmap().WithZone(""), // ranges have no zones
 	}
 	found := t.trie.Match(&ask)
 	if found.Err != nil {
@@ -85,7 +87,7 @@ func (t *Table) match(req *exchange.Request, path requestPath, query []byte) (r 
 	}
 	for seen := range policy.Lenient(path.Path) {
 		ask.Path = seen
-		if other := t.trie.Match(&ask); other.Err != nil || routeOf(other) != r {
+		if other := t.trie.Match(&ask); other.Err != nil || other.Rule != nil && routeOf(other) != r {
 			return nil, nil, routing.ErrAmbiguous(path.raw)
 		}
 	}
@@ -110,6 +112,21 @@ func (p requestPath) forwardable() []byte {
 
 func failBadPath(x *exchange.Exchange, err error) {
 	x.Fail(exchange.Problem{Status: 400, Code: "bad_path", Detail: err.Error()})
+}
+
+// failMatch answers for a request that no route may be chosen for.
+func failMatch(x *exchange.Exchange, err error) {
+	_, badHost := errors.AsType[*routing.HostError](err)
+	switch {
+	case badHost:
+		x.Fail(exchange.Problem{Status: 400, Code: "bad_host", Detail: err.Error()})
+	case errors.Is(err, routing.ErrAmbiguousHeader):
+		x.Fail(exchange.Problem{Status: 400, Code: "ambiguous_header", Detail: err.Error()})
+	case errors.Is(err, routing.ErrAmbiguousQuery):
+		failAmbiguousQuery(x, err)
+	default:
+		failBadPath(x, err)
+	}
 }
 
 func failAmbiguousQuery(x *exchange.Exchange, err error) {

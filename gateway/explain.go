@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -91,7 +89,8 @@ func (t *Table) Explain(q Question) (Explanation, error) {
 	if x.Request.Client.IsValid() {
 		e.Client = x.Request.Client.String()
 	}
-	e.Host = string(routing.Hostname(x.Request.Authority, nil))
+	host, _ := routing.Hostname(x.Request.Authority, nil) // match says what is wrong with it
+	e.Host = string(host)
 	e.Path, e.Match = string(path.raw), string(path.Canonical)
 	r, allow, err := t.match(&matched, path, query)
 	e.Candidates = t.candidates(&routing.Request{
@@ -111,13 +110,18 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 		if !found || scheme != "http" && scheme != "https" {
 			return nil, path, nil, fmt.Errorf("url %q: is neither an http or https URL nor a path that begins with /", q.URL)
 		}
-		authority, target = rest, "/"
+		if authority, target = rest, "/"; rest == "" || rest[0] == '/' {
+			return nil, path, nil, fmt.Errorf("url %q: names no host", q.URL)
+		}
 		if end := strings.IndexAny(rest, "/?"); end >= 0 {
 			authority, target = rest[:end], "/"+strings.TrimPrefix(rest[end:], "/")
 		}
 	}
-	if _, err := url.Parse("http://" + authority); err != nil || strings.ContainsAny(authority, "@ ") {
-		return nil, path, nil, fmt.Errorf("url %q: host %q can't be read", q.URL, authority)
+	if _, err := routing.Hostname([]byte(authority), nil); err != nil {
+		return nil, path, nil, fmt.Errorf("url %q: %w", q.URL, err)
+	}
+	if i := strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }); i >= 0 {
+		return nil, path, nil, fmt.Errorf("url %q: write %q as escapes, as a client does", q.URL, target[i:i+1])
 	}
 	x = &exchange.Exchange{Request: exchange.Request{
 		Method: strings.ToUpper(q.Method), Authority: []byte(authority), Target: []byte(target), Scheme: scheme,
@@ -184,10 +188,8 @@ func (t *Table) decide(e *Explanation, x *exchange.Exchange, r *route, allow []s
 		e.Status, e.Code, e.Detail = 501, "method_not_supported", "The gateway opens no tunnels."
 		e.Candidates = []Candidate{}
 		return
-	case errors.Is(err, routing.ErrAmbiguousQuery):
-		failAmbiguousQuery(x, err)
 	case err != nil:
-		failBadPath(x, err)
+		failMatch(x, err)
 	case r == nil:
 		failUnmatched(x, allow)
 	default:

@@ -14,6 +14,7 @@ import (
 
 	"grapevine/gateway"
 	"grapevine/gateway/exchange"
+	"grapevine/kv"
 )
 
 func TestUnreachable(t *testing.T) {
@@ -456,5 +457,69 @@ func TestIdempotencyKeyIsNoLeaveToRepeat(t *testing.T) {
 	f.ask("POST", "/r", "Idempotency-Key: 1", "Content-Length: 0").problem(t, 502, "bad_response")
 	if n := executed.Load(); n != 1 {
 		t.Errorf("the POST was executed %d times", n)
+	}
+}
+
+// A broken route answers 503 for all that it may have been meant to take: what
+// of it can't be read must not hand requests to a weaker route.
+func TestBrokenRouteTakesAllItMayHaveMeant(t *testing.T) {
+	f := start(t, static("open", "/{**r}", backend(t, "open")))
+	for _, tt := range []struct{ value, request string }{
+		{`"clients":["bogus"]`, "GET /admin/x"},
+		{`"clients":["10.0.0.0/8","bogus"]`, "GET /admin/x"},
+		{`"headers":[{"name":"X-A","regex":"("}]`, "GET /admin/x"},
+		{`"headers":[{"name":"X-A","prefix":"a"}]`, "GET /admin/x"},
+		{`"query":[{"name":"a","suffix":"a"}]`, "GET /admin/x"},
+		{`"methods":["GET","post"]`, "POST /admin/x"},
+		{`"order":5000000000`, "GET /admin/x"},
+		{`"pathRegex":"/other"`, "GET /admin/x"},
+		{`"enabled":"maybe"`, "GET /admin/x"},
+		{`"caseInsensitive":1`, "GET /ADMIN/x"},
+		{`"hosts":["bad host"],"requireAuth":true`, "GET /admin/x"},
+		{`"hosts":["bad host","gateway.test"]`, "GET /admin/x"},
+	} {
+		f.put("gateway/routes/broken", `{"path":"/admin/{**r}","backends":["http://127.0.0.1:1"],`+tt.value+`}`)
+		method, target, _ := strings.Cut(tt.request, " ")
+		if got := f.ask(method, target); got.StatusCode != 503 || !strings.Contains(got.body, "route_quarantined") {
+			t.Errorf("%s: %s gave %d %s", tt.value, tt.request, got.StatusCode, got.body)
+		}
+		if got := f.get("/else"); got.StatusCode != 200 {
+			t.Errorf("%s: /else gave %d", tt.value, got.StatusCode)
+		}
+		f.delete("gateway/routes/broken")
+	}
+	// Hosts of nothing but faults: nobody else's requests are taken for it.
+	f.put("gateway/routes/broken", `{"path":"/{**r}","hosts":["bad host"],"backends":["http://127.0.0.1:1"]}`)
+	if got := f.get("/else"); got.StatusCode != 200 {
+		t.Errorf("a route without a readable host took /else: %d", got.StatusCode)
+	}
+}
+
+// A version that was good comes back when what it needs comes back, also when
+// it was overtaken by a bad one at the moment that went.
+func TestLastGoodOutlivesWhatItNeeds(t *testing.T) {
+	f := start(t, "")
+	cluster := `{"destinations":{"a":"` + backend(t, "y") + `"}}`
+	f.put("gateway/clusters/y", cluster)
+	f.put("gateway/routes/s", `{"path":"/s","cluster":"y"}`)
+	f.txn(kv.Put("gateway/routes/s", []byte(`{"path":"/s","cluster":"y","fromTheFuture":1}`)), kv.Delete("gateway/clusters/y"))
+	f.get("/s").problem(t, 503, "route_quarantined")
+	f.put("gateway/clusters/y", cluster)
+	if got := f.get("/s").seen(t).Backend; got != "y" {
+		t.Errorf("served by %s", got)
+	}
+}
+
+// A backend's Connection field removes nothing that a route sets.
+func TestResponseFieldsStay(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "X-Frame-Options, X-Own")
+		w.Header().Set("X-Own", "1")
+	})
+	f := start(t, "")
+	f.put("gateway/routes/r", forwarding(`"path":"/r","transforms":{"response":{"set":{"X-Frame-Options":"DENY"}}}`, to))
+	got := f.get("/r")
+	if got.Header.Get("X-Frame-Options") != "DENY" || got.Header.Get("X-Own") != "" {
+		t.Errorf("fields %v", got.Header)
 	}
 }

@@ -14,7 +14,9 @@ var hopByHop = []string{
 }
 
 // removeHopByHop takes hop-by-hop fields, and those that Connection names, out
-// of the request and the response. `TE: trailers` is said again for a client
+// of the request and of informational responses. Those of a backend's response go
+// when it comes (see cluster.attempt): before a route sets fields of its own,
+// which the backend must not be able to name. `TE: trailers` is said again for a client
 // that said it: gRPC asks for it end to end.
 func removeHopByHop(next exchange.Handler) exchange.Handler {
 	return exchange.HandlerFunc(func(x *exchange.Exchange) {
@@ -32,7 +34,6 @@ func removeHopByHop(next exchange.Handler) exchange.Handler {
 			}
 		}
 		next.Serve(x)
-		dropHopByHop(&x.Response.Fields)
 	})
 }
 

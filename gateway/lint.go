@@ -23,7 +23,7 @@ func (t *Table) Lint() []spec.Fault {
 		if v.hidden != nil && v.route == nil {
 			found = append(found, t.plan.static.Locate(spec.Fault{Key: key, Problem: "the file's route of this id is hidden by one that is not enabled"}))
 		}
-		if r := t.routes.get(key); r != nil && r.rule != nil {
+		if r := t.routes.get(key); r != nil {
 			found = append(found, t.lintRoute(r)...)
 		}
 	}
@@ -41,7 +41,7 @@ func (t *Table) Lint() []spec.Fault {
 
 func (t *Table) lintRoute(r *route) (found []spec.Fault) {
 	key := r.planned.key
-	if by := t.trie.Shadowing(r.rule); by != nil {
+	if by := t.shadowing(r); by != nil {
 		found = append(found, spec.Fault{Key: key, Problem: fmt.Sprintf(
 			"gets no request: route %q comes first and takes all that this one would; change the order of one of them, or take one away", by.ID)})
 	}

@@ -46,6 +46,9 @@ type verdict struct {
 	// the last good one. Nil when there is none.
 	good        *decoded
 	quarantined bool // the key has faults, with a good version or not
+	// last is the last good version of a quarantined key, also when something
+	// else that it needs is not there now.
+	last *decoded
 
 	cluster *plannedCluster // of a cluster's key
 	route   *plannedRoute   // of a route's key; nil when it is not enabled
@@ -240,16 +243,19 @@ func (p *planner) judgeKey(key string, v *verdict, check func(*decoded) spec.Fau
 	}
 	v.quarantined = true
 	v.faults = append(v.faults, faults...)
-	last := p.lastGood(kv.Key(key))
 	guard := faults
 	if check != nil && current.Value != nil { // what else can be read of a value that does not decode
 		guard = append(slices.Clone(faults), check(current)...)
 	}
-	if last == nil || guardsIdentity(guard) || check != nil && len(check(last)) > 0 {
+	if guardsIdentity(guard) {
 		return nil
 	}
-	v.good = last
-	return last
+	v.last = p.lastGood(kv.Key(key))
+	if v.last == nil || check != nil && len(check(v.last)) > 0 {
+		return nil
+	}
+	v.good = v.last
+	return v.good
 }
 
 // judgeUnknown finds keys of features that this version does not have, so that

@@ -18,7 +18,8 @@ type plannedRoute struct {
 	// blocked is set when the route is known to be meant but nothing good is
 	// known of it: it answers 503.
 	blocked bool
-	problem string // why it is blocked, hidden, or serves an older version
+	faults  spec.Faults // of a blocked operator's route
+	problem string      // why it is blocked, hidden, or serves an older version
 	rev     kv.Rev // of the key, zero for static
 	serving kv.Rev // of the version that is served
 }
@@ -71,10 +72,10 @@ func (p *planner) block(r *plannedRoute, current *decoded, v *verdict) {
 	if r.spec == nil || r.spec.Path == "" && r.spec.PathRegex == "" {
 		r.spec = p.static.Routes[r.id]
 	}
-	if r.spec == nil || !r.spec.IsEnabled() {
+	if r.spec == nil || !r.spec.IsEnabled() && !mentions(v.faults, "enabled") {
 		r.spec = &spec.Route{} // takes nothing, and is still listed
 	}
-	v.route = r
+	r.faults, v.route = v.faults, r
 	v.sum = digestOf("blocked route %s %s", r.id, spec.Encode(r.spec))
 }
 

@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 
+	"grapevine/gateway/routing"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
@@ -32,20 +35,57 @@ type kept struct {
 	Value json.RawMessage `json:"value"`
 }
 
+// blockedRules are the rules of a route that answers 503: all that the broken
+// version may have been meant to take. What can't be read or is only a part of
+// what was written narrows nothing, so conditions are left out.
+//
+// Only hosts are kept: without them the route would answer 503 for every host. A
+// route whose hosts can't be read takes no request, unless it guards access, when
+// nothing less strict may answer in its place.
+func blockedRules(id string, r *spec.Route, faults spec.Faults, value any) (rules []*routing.Rule) {
+	wide := &spec.Route{Order: r.Order, Path: r.Path, Hosts: readable(r.Hosts), CaseInsensitive: true}
+	if mentions(faults, "order") {
+		wide.Order = firstOrder
+	}
+	if len(wide.Hosts) == 0 && mentions(faults, "hosts") && !guardsAccess(r) {
+		return nil
+	}
+	if wide.Path != "" {
+		rules = append(rules, routing.NewRule(id, wide, value))
+	}
+	if r.PathRegex != "" {
+		wide.Path, wide.PathRegex = "", r.PathRegex
+		rules = append(rules, routing.NewRule(id, wide, value))
+	}
+	return rules
+}
+
+// firstOrder is the lowest that spec.Route's order may be.
+const firstOrder = -1_000_000
+
+func readable(hosts []spec.Host) []spec.Host {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h spec.Host) bool { return h == "" })
+}
+
+// guardsAccess tells whether a route asks who the client is.
+func guardsAccess(r *spec.Route) bool {
+	return r.RequireAuth || r.Auth != nil || len(r.Clients) > 0
+}
+
+// mentions tells whether one of the faults is in the field, or below it.
+func mentions(faults spec.Faults, field string) bool {
+	return slices.ContainsFunc(faults, func(f spec.Fault) bool {
+		rest, ok := strings.CutPrefix(f.Field, field)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
 // identityFields decide who may do what. A fault in one of them, or below,
 // never brings back an older version.
 var identityFields = []string{"requireAuth", "allowAnonymous", "auth", "forwardAuthorization", "clients", "tls", "trustedProxies", "trustAllProxies"}
 
 func guardsIdentity(faults spec.Faults) bool {
-	for _, f := range faults {
-		for _, field := range identityFields {
-			rest, ok := strings.CutPrefix(f.Field, field)
-			if ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(identityFields, func(field string) bool { return mentions(faults, field) })
 }
 
 // readKept loads the last good versions of an earlier run.
@@ -80,14 +120,14 @@ func (g *Gateway) keepGood(p *plan) {
 		}
 	}
 	for key, v := range p.quarantined() {
-		if v.good == nil || g.kept[key] == v.good {
+		if v.last == nil || g.kept[key] == v.last {
 			continue
 		}
-		if err := g.keep(key, v.good); err != nil {
+		if err := g.keep(key, v.last); err != nil {
 			g.logIf(err, "last good version is not on disk", key) // the next plan tries again
 			continue
 		}
-		g.kept[key] = v.good
+		g.kept[key] = v.last
 	}
 }
 
@@ -109,8 +149,8 @@ func (g *Gateway) logIf(err error, message string, key kv.Key) {
 // the one kept by an earlier run.
 func (g *Gateway) lastGood(key kv.Key) *decoded {
 	if g.live != nil {
-		if v := g.live.verdicts.get(string(key)); v != nil && v.good != nil {
-			return v.good
+		if v := g.live.verdicts.get(string(key)); v != nil && cmp.Or(v.good, v.last) != nil {
+			return cmp.Or(v.good, v.last)
 		}
 	}
 	return g.kept[key]

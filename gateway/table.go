@@ -36,7 +36,7 @@ type Table struct {
 type route struct {
 	id      string
 	planned *plannedRoute
-	rule    *routing.Rule // nil when it takes nothing
+	rules   []*routing.Rule // one, but for a blocked route, which may have none or two
 	policy  routing.Policy
 	metrics *routeMetrics
 
@@ -113,10 +113,18 @@ func (t *Table) status(r *route) RouteStatus {
 	if row.State != stateLive {
 		return row
 	}
-	if by := t.trie.Shadowing(r.rule); by != nil {
+	if by := t.shadowing(r); by != nil {
 		row.State, row.Problem = stateShadowed, fmt.Sprintf("route %q takes all its requests", by.ID)
 	}
 	return row
+}
+
+// shadowing is a rule that leaves a live route no request, nil if there is none.
+func (t *Table) shadowing(r *route) *routing.Rule {
+	if r.planned.blocked {
+		return nil
+	}
+	return t.trie.Shadowing(r.rules[0])
 }
 
 func (r *plannedRoute) status() RouteStatus {

@@ -93,7 +93,7 @@ type rewrite struct {
 func newRewrite(r *spec.Route) *rewrite {
 	w := &rewrite{regex: r.Rewrite.Regex.Compile(), to: []byte(r.Rewrite.To)}
 	if r.PathPolicy != nil { // what it refuses is refused to clients
-		w.policy = routing.NewPolicy(&spec.PathPolicy{Allow: r.PathPolicy.Allow})
+		w.policy = routing.NewPolicy(&spec.Route{PathPolicy: &spec.PathPolicy{Allow: r.PathPolicy.Allow}})
 	}
 	return w
 }

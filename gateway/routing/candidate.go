@@ -10,13 +10,12 @@ import (
 )
 
 // candidate is a rule together with one of its host patterns: what is ranked. It
-// holds what a match reads, and fills one cache line.
+// holds what a match reads, and fits into one cache line.
 type candidate struct {
 	rank       rank
 	conditions *Conditions
 	rule       *Rule
-	next       *candidate // the one behind it in a ranked list
-	pattern    string     // of the path, see patternOf
+	pattern    string // of the path, see patternOf
 	host       host
 }
 
@@ -100,38 +99,6 @@ func (c *candidate) hash(s spec.Segment) uint64 {
 	return hashOf(text)
 }
 
-func (c *candidate) lowest() rank {
-	if c == nil {
-		return lastRank
-	}
-	return c.rank
-}
-
-// with gives the ranked list that begins with c with d in its place.
-func (c *candidate) with(d *candidate) *candidate {
-	now := *d
-	if c == nil || d.compareWithin(c) < 0 {
-		now.next = c
-		return &now
-	}
-	now = *c
-	now.next = c.next.with(d)
-	return &now
-}
-
-// without gives the ranked list that begins with c without d's rule and host.
-func (c *candidate) without(d *candidate) *candidate {
-	switch {
-	case c == nil:
-		return nil
-	case c.rule.ID == d.rule.ID && c.host == d.host:
-		return c.next
-	}
-	now := *c
-	now.next = c.next.without(d)
-	return &now
-}
-
 // compare ranks candidates of any host: the lower is tried first. It is total
 // over candidates of rules with distinct ids.
 func (c *candidate) compare(d *candidate) int {
@@ -150,8 +117,8 @@ func (c *candidate) compareWithin(d *candidate) int {
 
 // rank is all that decides between rules of one host but their ids: the lower is
 // tried first. From the highest bits down: order, template before expression, more
-// literal segments, fewer parameters, no catch-all, more segments, more
-// conditions.
+// literal segments, no catch-all, more segments, more conditions. So of two
+// templates of which one takes a part of what the other takes, that one is first.
 type rank uint64
 
 const (
@@ -168,9 +135,7 @@ func rankOf(r *Rule) rank {
 	if r.Regex != nil {
 		return firstOf(r.Order) | 1<<(orderShift-1) | conditions
 	}
-	n := rank(1<<segmentBits - 1 - r.Path.Literals())
-	n = n<<segmentBits | rank(r.Path.Parameters())
-	n <<= 1
+	n := rank(1<<segmentBits-1-r.Path.Literals()) << 1
 	if r.Path.CatchAll() {
 		n |= 1
 	}
@@ -196,8 +161,6 @@ func (c *candidate) behind(d *candidate) string {
 		return "pathRegex comes after every path"
 	case p.Literals() != q.Literals():
 		return against(p.Literals(), q.Literals(), "literal segment")
-	case p.Parameters() != q.Parameters():
-		return against(p.Parameters(), q.Parameters(), "parameter")
 	case p.CatchAll() != q.CatchAll():
 		return "a catch-all comes after none"
 	case len(p.Segments) != len(q.Segments):

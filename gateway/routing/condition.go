@@ -29,9 +29,19 @@ type Condition struct {
 	Regex   *regexp.Regexp // anchored
 }
 
-// ErrAmbiguousQuery is a query that servers read in different ways, met by a
-// condition that depends on it.
-var ErrAmbiguousQuery = errors.New("the query can be read in two ways")
+// What a condition depends on and servers read in different ways.
+var (
+	ErrAmbiguousQuery  = errors.New("the query can be read in two ways")
+	ErrAmbiguousHeader = errors.New("a header can be read in two ways")
+)
+
+// unclear is why one of the two is met.
+type unclear struct {
+	error
+	is error
+}
+
+func (u unclear) Is(target error) bool { return target == u.is }
 
 // NewConditions reads those of a route, nil if it has none.
 func NewConditions(r *spec.Route) *Conditions {
@@ -84,7 +94,7 @@ func (c *Conditions) count() int {
 type verdict struct {
 	failed conditionKind
 	index  int
-	err    error // ErrAmbiguousQuery
+	err    error // that nothing can be decided, see ErrAmbiguousQuery
 }
 
 type conditionKind uint8
@@ -114,7 +124,12 @@ func (c *Conditions) judgeRest(r *Request) verdict {
 		return verdict{failed: clientFailed}
 	}
 	for i := range c.Headers {
-		if !c.Headers[i].takesField(r.Fields) {
+		switch takes, clear := c.Headers[i].takesField(r.Fields); {
+		case !clear:
+			return verdict{failed: headerFailed, index: i, err: unclear{
+				fmt.Errorf("header %s is there more than once or in two spellings, with different outcomes", c.Headers[i].Name), ErrAmbiguousHeader,
+			}}
+		case !takes:
 			return verdict{failed: headerFailed, index: i}
 		}
 	}
@@ -125,10 +140,65 @@ func (c *Conditions) takesMethod(method string) bool {
 	return len(c.Methods) == 0 || slices.Contains(c.Methods, method)
 }
 
-// takesField looks at all lines of the field as one, joined by ", " (RFC 9110
-// §5.3).
-func (c *Condition) takesField(fields exchange.Fields) bool {
+// takesField is clear when every way to read the field gives the same answer: a
+// server may join its lines by ", " (RFC 9110 §5.3), take the first or the last,
+// and take "_" for "-" in the name (CGI, RFC 3875 §4.1.18) or not.
+func (c *Condition) takesField(fields exchange.Fields) (takes, clear bool) {
+	lines, exact := 0, 0
+	var value []byte
+	for i := range fields {
+		switch {
+		case exchange.EqualName(fields[i].Name, c.Name):
+			exact++
+		case !twin(fields[i].Name, c.Name):
+			continue
+		}
+		lines++
+		value = fields[i].Value
+	}
+	if lines == exact && lines <= 1 { // as nearly always
+		return c.holdsFor(value, lines > 0), true
+	}
+	return c.takesLines(fields)
+}
+
+// takesLines is for several lines, or other spellings of the name.
+func (c *Condition) takesLines(fields exchange.Fields) (takes, clear bool) {
 	value, present := combined(fields, c.Name)
+	takes = c.holdsFor(value, present)
+	var all []byte
+	for i := range fields {
+		if !exchange.EqualName(fields[i].Name, c.Name) && !twin(fields[i].Name, c.Name) {
+			continue
+		}
+		if c.holdsFor(fields[i].Value, true) != takes {
+			return false, false
+		}
+		if all != nil {
+			all = append(all, ", "...)
+		}
+		all = append(all, fields[i].Value...)
+	}
+	return takes, c.holdsFor(all, true) == takes
+}
+
+// twin tells whether two names differ in nothing but "_" and "-".
+func twin(name []byte, to string) bool {
+	if len(name) != len(to) {
+		return false
+	}
+	for i, c := range name {
+		if d := to[i]; c != d && !(separates(c) && separates(d)) && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+func separates(c byte) bool { return c == '-' || c == '_' }
+
+// holdsFor judges one reading.
+func (c *Condition) holdsFor(value []byte, present bool) bool {
 	if c.Present != nil {
 		return present == *c.Present
 	}
@@ -162,6 +232,9 @@ func (c *Condition) takes(value []byte) bool {
 
 // explain says in words what failed.
 func (c *Conditions) explain(v verdict, r *Request) string {
+	if v.err != nil {
+		return v.err.Error()
+	}
 	switch v.failed {
 	case methodFailed:
 		return fmt.Sprintf("method %s is not %s", r.Method, strings.Join(c.Methods, " or "))
@@ -171,7 +244,7 @@ func (c *Conditions) explain(v verdict, r *Request) string {
 		value, present := combined(r.Fields, c.Headers[v.index].Name)
 		return c.Headers[v.index].explain("header", value, present)
 	default:
-		return c.explainQuery(v, r.Query)
+		return c.explainQuery(v.index, r.Query)
 	}
 }
 

@@ -94,7 +94,7 @@ func (g *group) shadowing(c *candidate) *candidate {
 			}
 		}
 	}
-	return g.expressions.shadowing(c)
+	return shadowing(g.expressions.all(), c)
 }
 
 // shadowing walks the templates that take every path which the segments take.
@@ -103,10 +103,10 @@ func (n *node) shadowing(segments []spec.Segment, c *candidate) *candidate {
 		return nil
 	}
 	if n.isLeaf() {
-		return n.only.shadowing(c)
+		return shadowing([]*candidate{&n.only}, c)
 	}
-	for _, list := range []*candidate{n.rests, n.ends} {
-		if d := list.shadowing(c); d != nil {
+	for _, l := range []*list{n.rests, n.ends} {
+		if d := shadowing(l.all(), c); d != nil {
 			return d
 		}
 	}
@@ -121,11 +121,15 @@ func (n *node) shadowing(segments []spec.Segment, c *candidate) *candidate {
 	return n.param.shadowing(segments[1:], c)
 }
 
+// maxShadows bounds the look into one list, which would else take the square of
+// the time for thousands of routes with one template.
+const maxShadows = 256
+
 // shadowing looks for one of a list that comes before d and takes whatever d
 // takes.
-func (c *candidate) shadowing(d *candidate) *candidate {
-	for ; c != nil; c = c.next {
-		if c.rule.ID != d.rule.ID && c.compare(d) < 0 && c.host.covers(d.host) && c.rule.covers(d.rule) && d.conditions.implies(c.conditions) {
+func shadowing(candidates []*candidate, d *candidate) *candidate {
+	for _, c := range candidates[:min(len(candidates), maxShadows)] {
+		if c.rule != d.rule && c.compare(d) < 0 && c.host.covers(d.host) && c.rule.covers(d.rule) && d.conditions.implies(c.conditions) {
 			return c
 		}
 	}

@@ -32,7 +32,6 @@ func newJudge(rules []*Rule) judge {
 			-cmp.Compare(len(c.host), len(d.host)),
 			compareBool(c.rule.Regex != nil, d.rule.Regex != nil),
 			-cmp.Compare(c.rule.Path.Literals(), d.rule.Path.Literals()),
-			cmp.Compare(c.rule.Path.Parameters(), d.rule.Path.Parameters()),
 			compareBool(c.rule.Path.CatchAll(), d.rule.Path.CatchAll()),
 			-cmp.Compare(len(c.rule.Path.Segments), len(d.rule.Path.Segments)),
 			-cmp.Compare(c.conditions.count(), d.conditions.count()),
@@ -195,8 +194,9 @@ func TestOrder(t *testing.T) {
 		{"wildcard host is shorter", "path=/{**r},hosts=*.b.h", "path=/a,hosts=*.h", "/a"},
 		{"pathRegex comes", "path=/{**r}", "pathRegex=/a", "/a"},
 		{"literal segment", "path=/{w}/b/c/d", "path=/a/{x}/c/{y}", "/a/b/c/d"},
-		{"parameter", "path=/a/{**r}", "path=/a/{x}/{**r}", "/a/b"},
 		{"a catch-all comes", "path=/a/{x}", "path=/a/{x}/{**r}", "/a/b"},
+		{"a catch-all comes", "path=/a/{x}", "path=/a/{**r}", "/a/b"},
+		{"1 segment against 2", "path=/{x}/{**r}", "path=/{**r}", "/a/b"},
 		{"condition", "path=/a,methods=GET", "path=/a", "/a"},
 		{"condition", "path=/a,headers=[{name:x,value:1},{name:y,value:1}]", "path=/a,methods=GET", "/a"},
 		{"its id comes", "path=/{x}", "path=/{y}", "/a"},
@@ -401,6 +401,24 @@ func TestShadowedRulesTakeNothing(t *testing.T) {
 	})
 }
 
+// Of two templates of which one takes a part of what the other takes, that one
+// is tried first: else it would get no request.
+func TestPartIsFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(id string) *Rule {
+			path := ""
+			for depth := range rapid.IntRange(0, 4).Draw(t, "depth") {
+				path += strings.Replace(rapid.SampledFrom([]string{"/a", "/b", "/{%d}"}).Draw(t, "segment"), "%d", fmt.Sprint("p", depth), 1)
+			}
+			return rule(t, id, "path="+cmp.Or(path+rapid.SampledFrom([]string{"", "/{**r}"}).Draw(t, "tail"), "/"))
+		}
+		a, b := draw("a"), draw("b")
+		if a.covers(b) && !b.covers(a) && rankOf(a) <= rankOf(b) {
+			t.Fatalf("%s is tried before %s, which is a part of it", a.Path, b.Path)
+		}
+	})
+}
+
 func TestShadowing(t *testing.T) {
 	for _, tt := range []struct{ first, second, by string }{
 		{"path=/{x}", "path=/{y}", "a"},
@@ -438,11 +456,20 @@ func TestShadowing(t *testing.T) {
 
 func TestHostname(t *testing.T) {
 	for authority, want := range map[string]string{
-		"Shop.Test": "shop.test", "shop.test:8443": "shop.test", "shop.test.:80": "shop.test", "[::1]:80": "[::1]", "[2001:DB8::1]": "[2001:db8::1]", "": "", "10.0.0.1:1": "10.0.0.1",
+		"Shop.Test": "shop.test", "shop.test:8443": "shop.test", "shop.test.:80": "shop.test", "shop.test:": "shop.test", "a_b.test": "a_b.test",
+		"[::1]:80": "[::1]", "[2001:DB8::1]": "[2001:db8::1]", "[0:0:0:0:0:0:0:1]": "[::1]", "": "", "10.0.0.1:1": "10.0.0.1",
 	} {
 		sent := []byte(authority)
-		if got := Hostname(sent, nil); string(got) != want || !bytes.Equal(sent, []byte(authority)) {
-			t.Errorf("Hostname(%q) = %q; want %q", authority, got, want)
+		if got, err := Hostname(sent, nil); err != nil || string(got) != want || !bytes.Equal(sent, []byte(authority)) {
+			t.Errorf("Hostname(%q) = %q, %v; want %q", authority, got, err, want)
+		}
+	}
+	for _, authority := range []string{
+		"a.test..", "a.test:80:90", "%61.test", "a.test,b.test", "a.test]", "[a.test]", "[::1]x.test", "[::1", "[fe80::1%25eth0]", "u@a.test", "a b",
+		".a.test", "a..test", ".", ":80", "a.test:http", "a.test:123456", "a/b", "a\x00", "caf\xc3\xa9", "[1.2.3.4]",
+	} {
+		if got, err := Hostname([]byte(authority), nil); err == nil {
+			t.Errorf("Hostname(%q) = %q; want it refused", authority, got)
 		}
 	}
 }

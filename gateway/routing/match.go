@@ -99,7 +99,7 @@ func (s *search) node(n *node, rest []byte) {
 	switch {
 	case n == nil:
 	case n.isLeaf(): // which is asked first, since it is in the same cache line
-		s.list(&n.only)
+		s.one(&n.only)
 	case n.least >= s.bound:
 	case len(rest) == 0:
 		s.list(n.ends)
@@ -114,13 +114,18 @@ func (s *search) node(n *node, rest []byte) {
 	}
 }
 
-// list tries a ranked list until one of it is better than the best.
-func (s *search) list(c *candidate) {
-	for ; c != nil; c = c.next {
-		if s.late(c) || s.takes(c) && s.try(c) {
+// list tries candidates until one of them is better than the best.
+func (s *search) list(l *list) {
+	for _, c := range l.all() {
+		if s.one(c) {
 			return
 		}
 	}
+}
+
+// one tries a candidate, and tells whether it ends a ranked list.
+func (s *search) one(c *candidate) bool {
+	return s.late(c) || s.takes(c) && s.try(c)
 }
 
 // late tells whether c comes after what was found.

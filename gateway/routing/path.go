@@ -3,6 +3,7 @@ package routing
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // Path is a request path in the form that is matched.
@@ -66,7 +67,7 @@ func plain(raw []byte) bool {
 // ";", which some servers cut segments at.
 var plainByte = func() (is [256]bool) {
 	for c := range 256 {
-		is[c] = unreserved(byte(c)) || bytes.IndexByte([]byte("!$&'()*+,=:@/"), byte(c)) >= 0
+		is[c] = unreserved(byte(c)) || c == '/' || strings.IndexByte(delimiters, byte(c)) >= 0
 	}
 	return is
 }()
@@ -198,21 +199,6 @@ func cutParameter(segment []byte) []byte {
 		}
 	}
 	return segment
-}
-
-// CutSegments removes the first n segments from a raw path. What remains
-// begins with "/", and is "/" when nothing is left. raw must not be
-// restructured (see Path).
-func CutSegments(raw []byte, n int) []byte {
-	rest := raw
-	for ; n > 0 && len(rest) > 0; n-- {
-		next := bytes.IndexByte(rest[1:], '/')
-		if next < 0 {
-			return []byte("/")
-		}
-		rest = rest[1+next:]
-	}
-	return rest
 }
 
 func refuse(raw []byte, problem string) error {

@@ -29,14 +29,25 @@ const (
 	Semicolon
 	EmptySegment
 	DotSegment
+	EncodedDelimiter // an escape of a character that may stand for itself
 )
 
 const refusedByDefault = Backslash | Control | Climb | DotParameter | SlashDots
 
 // escapeMarks are the marks of escapes, by what they stand for.
-var escapeMarks = [256]Marks{
-	'\\': Backslash, '/': EncodedSlash, '%': EncodedPercent, '?': EncodedQuestionMark, '#': EncodedHash, ';': EncodedSemicolon,
-}
+var escapeMarks = func() (marks [256]Marks) {
+	for _, c := range delimiters {
+		marks[c] = EncodedDelimiter
+	}
+	marks['\\'], marks['/'], marks['%'] = Backslash, EncodedSlash, EncodedPercent
+	marks['?'], marks['#'], marks[';'] = EncodedQuestionMark, EncodedHash, EncodedSemicolon
+	return marks
+}()
+
+// delimiters are the characters that mean something to some servers and nothing
+// to most (RFC 3986 §3.3: sub-delims, ":" and "@") but ";". Escaped or not, most
+// servers route by them alike.
+const delimiters = "!$&'()*+,=:@"
 
 // problems say what is wrong with each mark, in the order of the bits.
 var problems = [...]string{
@@ -54,30 +65,37 @@ var problems = [...]string{
 	`the route refuses ";"`,
 	"the route refuses empty segments",
 	"the route refuses dot segments",
+	"the route refuses escaped delimiters",
 }
 
 // Policy is what a route allows in the spelling of its paths, and refuses. The
 // zero Policy is the default.
 type Policy struct {
 	allow, refuse Marks
-	// slashes and parameters say that paths with %2F and ";" are taken whatever a
-	// lenient server makes of them.
-	slashes, parameters bool
+	// What follows says that paths with %2F, ";" and escaped delimiters are taken
+	// whatever a lenient server makes of them.
+	slashes, parameters, delimiters bool
 }
 
-// NewPolicy reads a policy; nil is the default.
-func NewPolicy(s *spec.PathPolicy) Policy {
+// NewPolicy reads the policy of a route. What stands in the route's own path is
+// meant, so it is allowed.
+func NewPolicy(r *spec.Route) Policy {
 	var p Policy
-	if s == nil {
-		return p
+	if s := r.PathPolicy; s != nil {
+		for _, name := range s.Allow {
+			p.allow |= allowed[name]
+		}
+		for _, name := range s.Refuse {
+			p.refuse |= refused[name]
+		}
 	}
-	for _, name := range s.Allow {
-		p.allow |= allowed[name]
+	own, err := Canonical([]byte(r.Path))
+	if r.Path == "" || err != nil {
+		own.Marks = 0
 	}
-	for _, name := range s.Refuse {
-		p.refuse |= refused[name]
-	}
-	p.slashes, p.parameters = p.allow&SlashDots != 0, p.allow&DotParameter != 0
+	p.slashes = p.allow&SlashDots != 0 || own.Marks&EncodedSlash != 0
+	p.parameters = p.allow&DotParameter != 0 || own.Marks&(Semicolon|EncodedSemicolon) != 0
+	p.delimiters = p.allow&EncodedDelimiter != 0 || own.Marks&EncodedDelimiter != 0
 	return p
 }
 
@@ -85,6 +103,7 @@ func NewPolicy(s *spec.PathPolicy) Policy {
 var (
 	allowed = map[string]Marks{
 		"backslash": Backslash, "control": Control, "climb": Climb, "pathParameter": DotParameter, "encodedSlash": SlashDots,
+		"encodedDelimiter": EncodedDelimiter,
 	}
 	refused = map[string]Marks{
 		"encodedSlash": EncodedSlash, "encodedPercent": EncodedPercent, "encodedQuestionMark": EncodedQuestionMark,
@@ -108,16 +127,39 @@ func ErrAmbiguous(raw []byte) error {
 	return refuse(raw, problems[bits.TrailingZeros16(uint16(Ambiguous))])
 }
 
-// Lenient gives the canonical paths that servers may see which decode %2F, cut
-// segments at ";", or do both, unless the policy allows that.
+// Lenient gives the canonical paths that servers may see which decode escaped
+// delimiters, decode %2F, cut segments at ";", or do all of it, unless the policy
+// allows that.
 func (p Policy) Lenient(path Path) iter.Seq[[]byte] {
 	slashes := path.Marks&EncodedSlash != 0 && !p.slashes
 	parameters := path.Marks&(Semicolon|EncodedSemicolon) != 0 && !p.parameters
+	delimiters := path.Marks&EncodedDelimiter != 0 && !p.delimiters
 	return func(yield func([]byte) bool) {
-		_ = (!slashes || yield(lenient(path.Canonical, true, false))) &&
-			(!parameters || yield(lenient(path.Canonical, false, true))) &&
-			(!slashes || !parameters || yield(lenient(path.Canonical, true, true)))
+		from := path.Canonical
+		if delimiters {
+			from = decodeDelimiters(from)
+		}
+		_ = (!delimiters || yield(from)) &&
+			(!slashes || yield(lenient(from, true, false))) &&
+			(!parameters || yield(lenient(from, false, true))) &&
+			(!slashes || !parameters || yield(lenient(from, true, true)))
 	}
+}
+
+// decodeDelimiters decodes the escapes of delimiters in a canonical path.
+func decodeDelimiters(path []byte) []byte {
+	decoded := make([]byte, 0, len(path))
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' {
+			if c := byte(hexValue(path, i+1)<<4 | hexValue(path, i+2)); escapeMarks[c] == EncodedDelimiter {
+				decoded = append(decoded, c)
+				i += 2
+				continue
+			}
+		}
+		decoded = append(decoded, path[i])
+	}
+	return decoded
 }
 
 func lenient(path []byte, slashes, parameters bool) []byte {

@@ -6,11 +6,6 @@ import (
 	"grapevine/gateway/exchange"
 )
 
-// unclear is why a query can be read in two ways. It is an ErrAmbiguousQuery.
-type unclear struct{ error }
-
-func (unclear) Is(target error) bool { return target == ErrAmbiguousQuery }
-
 // judgeQuery tries the conditions on the query. One that servers may read in
 // another way is no ground to decide on.
 func (c *Conditions) judgeQuery(raw []byte) verdict {
@@ -19,12 +14,14 @@ func (c *Conditions) judgeQuery(raw []byte) verdict {
 	}
 	query, err := exchange.ParseQuery(raw)
 	if err != nil {
-		return verdict{failed: queryFailed, err: unclear{err}}
+		return verdict{failed: queryFailed, err: unclear{err, ErrAmbiguousQuery}}
 	}
 	for i := range c.Query {
 		switch takes, clear := c.Query[i].takesParameter(query); {
 		case !clear:
-			return verdict{failed: queryFailed, index: i, err: unclear{fmt.Errorf("query: parameter %q is there more than once, with different outcomes", c.Query[i].Name)}}
+			return verdict{failed: queryFailed, index: i, err: unclear{
+				fmt.Errorf("query: parameter %q is there more than once, with different outcomes", c.Query[i].Name), ErrAmbiguousQuery,
+			}}
 		case !takes:
 			return verdict{failed: queryFailed, index: i}
 		}
@@ -49,16 +46,13 @@ func (c *Condition) takesParameter(query exchange.Query) (takes, clear bool) {
 	return takes, true
 }
 
-func (c *Conditions) explainQuery(v verdict, raw []byte) string {
-	if v.err != nil {
-		return v.err.Error()
-	}
+func (c *Conditions) explainQuery(index int, raw []byte) string {
 	query, err := exchange.ParseQuery(raw)
 	if err != nil {
 		return err.Error()
 	}
-	for value := range query.Values(c.Query[v.index].Name) {
-		return c.Query[v.index].explain("parameter", []byte(value), true)
+	for value := range query.Values(c.Query[index].Name) {
+		return c.Query[index].explain("parameter", []byte(value), true)
 	}
-	return c.Query[v.index].explain("parameter", nil, false)
+	return c.Query[index].explain("parameter", nil, false)
 }

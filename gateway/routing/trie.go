@@ -22,7 +22,7 @@ type group struct {
 	exact  *node // matched with the path as it is
 	folded *node // matched with the path in lower case
 	// expressions are those of pathRegex, ranked.
-	expressions *candidate
+	expressions *list
 }
 
 func (g *group) lowest() rank {
@@ -39,11 +39,11 @@ type node struct {
 	only     candidate
 	literals *branch[*node] // by the next segment
 	param    *node          // when the next segment may be any
-	ends     *candidate     // whose template ends here, ranked
-	rests    *candidate     // whose catch-all stands here, ranked
+	ends     *list          // whose template ends here
+	rests    *list          // whose catch-all stands here
 	least    rank
 	edit     *edit
-	_        [2]uint64 // with 128 bytes a leaf's candidate is one cache line
+	_        [3]uint64 // with 128 bytes a leaf's candidate is in one cache line
 }
 
 func (n *node) isLeaf() bool { return n.only.rule != nil }
@@ -125,7 +125,7 @@ func (e *Edit) changed(g *group, c *candidate, do func(*group, *edit, *candidate
 func (g *group) insert(e *edit, c *candidate) {
 	switch {
 	case c.rule.Regex != nil:
-		g.expressions = g.expressions.with(c)
+		g.expressions = g.expressions.with(e, c)
 	case c.rule.Fold:
 		g.folded = g.folded.insert(e, 0, c)
 	default:
@@ -136,7 +136,7 @@ func (g *group) insert(e *edit, c *candidate) {
 func (g *group) remove(e *edit, c *candidate) {
 	switch {
 	case c.rule.Regex != nil:
-		g.expressions = g.expressions.without(c)
+		g.expressions = g.expressions.without(e, c)
 	case c.rule.Fold:
 		g.folded = g.folded.remove(e, 0, c)
 	default:
@@ -163,9 +163,9 @@ func (n *node) insert(e *edit, depth int, c *candidate) *node {
 func (n *node) add(e *edit, depth int, c *candidate) {
 	switch segment, ended := c.segment(depth); {
 	case ended:
-		n.ends = n.ends.with(c)
+		n.ends = n.ends.with(e, c)
 	case segment.Kind == spec.CatchAll:
-		n.rests = n.rests.with(c)
+		n.rests = n.rests.with(e, c)
 	case segment.Kind == spec.Parameter:
 		n.param = n.param.insert(e, depth+1, c)
 	default:
@@ -182,9 +182,9 @@ func (n *node) remove(e *edit, depth int, c *candidate) *node {
 	n = n.mine(e)
 	switch segment, ended := c.segment(depth); {
 	case ended:
-		n.ends = n.ends.without(c)
+		n.ends = n.ends.without(e, c)
 	case segment.Kind == spec.CatchAll:
-		n.rests = n.rests.without(c)
+		n.rests = n.rests.without(e, c)
 	case segment.Kind == spec.Parameter:
 		n.param = n.param.remove(e, depth+1, c)
 	default:
