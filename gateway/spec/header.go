@@ -64,17 +64,15 @@ func (m *MediaType) UnmarshalText(text []byte) error {
 
 func (MediaType) pattern() string { return `^[^/]+/[^/]+` }
 
-// connectionHeaders are about one connection, or frame the message on it; the
-// gateway writes them itself (RFC 9110 §7.6.1).
-func connectionHeaders() []string {
-	return []string{
-		"connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-	}
+// hopHeaders are about one hop or frame the message on it (RFC 9110 §7.6.1, with
+// the non-standard ones that are still sent): they neither reach a route nor
+// pass it. The host is one more, see isHost.
+var hopHeaders = []string{
+	"connection", "content-length", "expect", "http2-settings", "keep-alive", "proxy-authenticate",
+	"proxy-authentication-info", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 }
 
-func isConnectionHeader(name HeaderName) bool {
-	return slices.Contains(connectionHeaders(), strings.ToLower(string(name)))
-}
+func isHopHeader(name string) bool { return slices.Contains(hopHeaders, strings.ToLower(name)) }
 
 // Method is a request method.
 type Method string

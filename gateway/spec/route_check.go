@@ -158,7 +158,7 @@ func (r *Route) checkConditions(c *checks) {
 			c.fault(field, "is not the name of a header")
 		case isHost(h.Name):
 			c.fault(field, "the host is no header here: use hosts")
-		case isConnectionHeader(HeaderName(h.Name)):
+		case isHopHeader(h.Name):
 			c.fault(field, "header %s belongs to the connection: it never reaches a route", h.Name)
 		}
 	}

@@ -21,8 +21,8 @@ func (h *HeaderChanges) check(c *checks) {
 }
 
 func checkHeader(c *checks, field string, name HeaderName) {
-	if isConnectionHeader(name) {
-		c.fault(field, "header %s belongs to the connection: the gateway writes it itself", name)
+	if isHopHeader(string(name)) {
+		c.fault(field, "header %s belongs to the connection: the gateway alone decides on it", name)
 	}
 }
 
