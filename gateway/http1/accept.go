@@ -25,7 +25,9 @@ func (s *Server) Serve(l net.Listener) error {
 		conn, err := l.Accept()
 		if err == nil {
 			pause = 0
-			go s.ServeConn(conn)
+			if c := s.admit(conn); c != nil { // here, so that a Shutdown knows of it
+				go s.serveConn(c)
+			}
 			continue
 		}
 		if s.draining.Load() {

@@ -2,11 +2,15 @@ package http1_test
 
 import (
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/http1"
 )
 
 const (
@@ -97,16 +101,18 @@ func TestUnreadBodies(t *testing.T) {
 		request, rest string
 		stays         bool
 	}{
-		"small":          {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "hello", true},
-		"small chunks":   {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", true},
-		"large":          {"POST / HTTP/1.1\r\n" + host + "Content-Length: 1000000\r\n\r\n", "hello", false},
-		"broken chunks":  {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "x\r\n", false},
-		"endless chunks": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n", 20), false},
+		"small":         {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "hello", true},
+		"small chunks":  {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", true},
+		"large":         {"POST / HTTP/1.1\r\n" + host + "Content-Length: 1000000\r\n\r\n", "hello", false},
+		"broken chunks": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "x\r\n", false},
+		"large chunks":  {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n", 20) + "0\r\n\r\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, address)
 			c.send(row.request)
-			c.receive("POST")
+			if response, _ := c.receive("POST"); response.Close != (name == "large") {
+				t.Errorf("close: %v", response.Close)
+			}
 			go func() { _, _ = io.WriteString(c, row.rest+getRoot) }()
 			if !row.stays {
 				c.mustEnd()
@@ -122,8 +128,11 @@ func TestUnreadBodies(t *testing.T) {
 func TestReadingTheBodyBesideTheResponse(t *testing.T) {
 	stale := make(chan io.Reader, 1)
 	address := serve(t, func(x *exchange.Exchange) {
-		if x.Request.Method == "GET" {
-			text(x, "next")
+		if string(x.Request.Target) == "/next" {
+			if n, err := (<-stale).Read(make([]byte, 3)); n != 0 || err == nil || err == io.EOF {
+				t.Errorf("a stale reader got %d bytes, %v", n, err)
+			}
+			echo(x)
 			return
 		}
 		out, in := io.Pipe()
@@ -143,14 +152,9 @@ func TestReadingTheBodyBesideTheResponse(t *testing.T) {
 	if _, body := c.receive("POST"); body != "hello" {
 		t.Errorf("got %q", body)
 	}
-	c.send("world" + "GET / HTTP/1.1\r\n" + host)
-	body := <-stale
-	c.send("Connection: close\r\n\r\n")
-	if _, got := c.receive("GET"); got != "next" {
-		t.Errorf("got %q", got)
-	}
-	if n, err := body.Read(make([]byte, 100)); n != 0 || err == nil {
-		t.Errorf("a stale reader got %d bytes, %v", n, err)
+	c.send("worldPOST /next HTTP/1.1\r\n" + host + "Content-Length: 6\r\n\r\nsecret")
+	if _, body := c.receive("POST"); body != "POST /next\nsecret" {
+		t.Errorf("got %q", body)
 	}
 }
 
@@ -180,37 +184,48 @@ func TestResponseEndsWhileTheBodyIsRead(t *testing.T) {
 }
 
 func TestAbandonedBody(t *testing.T) {
-	address := serve(t, func(x *exchange.Exchange) {
-		if x.Request.Body == nil {
-			text(x, "next")
-			return
+	synctest.Test(t, func(t *testing.T) {
+		s := &http1.Server{Handler: exchange.HandlerFunc(func(x *exchange.Exchange) {
+			if x.Request.Body == nil {
+				text(x, "next")
+				return
+			}
+			ended := make(chan error)
+			go func() {
+				_, err := x.Request.Body.Read(make([]byte, 10))
+				ended <- err
+			}()
+			synctest.Wait() // until it waits for the client
+			begin := time.Now()
+			x.Request.Abandon()
+			if err := <-ended; err == nil || err == io.EOF || time.Since(begin) > 0 {
+				t.Error(err, time.Since(begin))
+			}
+			text(x, "sorry")
+		})}
+		play := func(requests ...string) {
+			near, far := net.Pipe()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				s.ServeConn(far)
+			}()
+			c := &client{TB: t, Conn: near, in: newReader(near)}
+			for i, request := range requests {
+				c.send(request)
+				if response, body := c.receive("GET"); response.Close != (body == "sorry") {
+					t.Errorf("request %d: %q, close: %v", i, body, response.Close)
+				}
+			}
+			c.Close()
+			<-done
 		}
-		ended := make(chan error)
-		go func() {
-			_, err := x.Request.Body.Read(make([]byte, 10))
-			ended <- err
-		}()
-		x.Request.Abandon()
-		if err := <-ended; err == nil || err == io.EOF {
-			t.Error(err)
+		// Nothing of it is left to whoever gets the memory.
+		for range 10 {
+			play("POST / HTTP/1.1\r\n" + host + "Content-Length: 10\r\n\r\n")
+			play(getRoot, getRoot, getRoot)
 		}
-		text(x, "sorry")
 	})
-	c := dial(t, address)
-	c.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 10\r\n\r\n")
-	if response, body := c.receive("POST"); body != "sorry" || !response.Close {
-		t.Error(response, body)
-	}
-	c.mustEnd()
-	c.Close()
-	// Nothing of it is left to whoever gets the memory.
-	for range 20 {
-		c := dial(t, address)
-		for range 2 {
-			c.send(getRoot)
-			c.receive("GET")
-		}
-	}
 }
 
 func TestRequestTrailers(t *testing.T) {

@@ -70,7 +70,10 @@ func (r *relay) run(early []byte) error {
 
 // copyUp sends what the client sends to the far side.
 func (r *relay) copyUp(early []byte) {
-	_, err := r.far.Write(early)
+	var err error
+	if len(early) > 0 {
+		_, err = r.far.Write(early)
+	}
 	buf := make([]byte, tunnelPage)
 	for err == nil {
 		var n int

@@ -169,6 +169,34 @@ func TestShutdownEndsTunnels(t *testing.T) {
 	}
 }
 
+// A client that is just sending is told too: no reset takes the frame from it.
+func TestShutdownEndsATunnelThatIsSending(t *testing.T) {
+	s := new(http1.Server)
+	address, fars, ended := tunnelServer(t, s)
+	c := dial(t, address)
+	c.send(upgrade)
+	c.expect(switched)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = io.CopyN(c, zeros{}, 64<<20) // more than is held on the way
+	}()
+	far := <-fars
+	defer far.Close()
+	if _, err := io.ReadFull(far, make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	c.expect("\x88\x02\x03\xe9")
+	c.Close()
+	<-sent
+	<-ended
+}
+
 // What was not asked for is not switched to.
 func TestSwitchThatNobodyAskedFor(t *testing.T) {
 	c := dial(t, serve(t, func(x *exchange.Exchange) {

@@ -101,11 +101,22 @@ func (s *Server) logger() *slog.Logger {
 // ServeConn serves one connection until it ends, and closes it. A TLS
 // connection may make its handshake in the bound of its first head.
 func (s *Server) ServeConn(conn net.Conn) {
-	c := newConn(s, conn)
-	if !s.add(c) {
-		conn.Close()
-		return
+	if c := s.admit(conn); c != nil {
+		s.serveConn(c)
 	}
+}
+
+// admit takes a connection, or closes it when the server does not serve any more.
+func (s *Server) admit(netConn net.Conn) *conn {
+	c := newConn(s, netConn)
+	if !s.add(c) {
+		netConn.Close()
+		return nil
+	}
+	return c
+}
+
+func (s *Server) serveConn(c *conn) {
 	defer s.remove(c)
 	defer s.recoverConn()
 	c.serve()
@@ -185,7 +196,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(farewell): // those that linger, or have a client that does not answer
+	case <-time.After(2 * farewell): // those that linger, or have a client that does not answer
 		return ctx.Err()
 	}
 }

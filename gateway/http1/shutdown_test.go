@@ -21,7 +21,7 @@ func TestShutdown(t *testing.T) {
 		text(x, "ok")
 	})}
 	address := listen(t, s)
-	idle, busy, fresh := dial(t, address), dial(t, address), dial(t, address)
+	fresh, idle, busy := dial(t, address), dial(t, address), dial(t, address)
 	idle.send(getRoot)
 	idle.receive("GET")
 	busy.send("GET /wait HTTP/1.1\r\n" + host + "\r\n" + getRoot) // the second one is never answered

@@ -35,8 +35,8 @@ func (b *socketBody) End(n int64, err error) {
 }
 
 // spliceServer answers with a body of some size, of which the source sends less by
-// lack.
-func spliceServer(t *testing.T, size, lack int64) (address string, ended chan error, body *socketBody) {
+// lack, and a tenth at a time.
+func spliceServer(t *testing.T, size, lack int64, pause time.Duration) (address string, ended chan error, body *socketBody) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,13 @@ func spliceServer(t *testing.T, size, lack int64) (address string, ended chan er
 			return
 		}
 		defer source.Close()
-		_, _ = io.CopyN(source, zeros{}, size-lack)
+		for left := size - lack; left > 0; {
+			n, err := io.CopyN(source, zeros{}, min(left, size/10))
+			if left -= n; err != nil || left == 0 {
+				return
+			}
+			<-time.After(pause)
+		}
 	}()
 	return listen(t, s), ended, body
 }
@@ -74,7 +80,7 @@ func (zeros) Read(p []byte) (int, error) {
 
 func TestSplicedBody(t *testing.T) {
 	const size = 20<<20 + 7
-	address, ended, body := spliceServer(t, size, 0)
+	address, ended, body := spliceServer(t, size, 0, 0)
 	c := dial(t, address)
 	c.send("GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
 	if _, got := c.receive("GET"); len(got) != size {
@@ -88,9 +94,25 @@ func TestSplicedBody(t *testing.T) {
 	}
 }
 
+// The bound is the client's, who can't take what the source has not sent.
+func TestSplicedBodyOfASlowSource(t *testing.T) {
+	t.Parallel() // it takes longer than the bound
+	const size = 3 << 20
+	address, ended, _ := spliceServer(t, size, 0, time.Second)
+	c := dial(t, address)
+	_ = c.SetDeadline(time.Now().Add(3 * patience))
+	c.send("GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
+	if _, got := c.receive("GET"); len(got) != size {
+		t.Errorf("got %d bytes", len(got))
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSplicedBodyThatBreaksOff(t *testing.T) {
 	const size = 20 << 20
-	address, ended, _ := spliceServer(t, size, 1000)
+	address, ended, _ := spliceServer(t, size, 1000, 0)
 	c := dial(t, address)
 	c.send(getRoot)
 	if rest, _ := c.ends(); len(rest) > size {
@@ -103,7 +125,7 @@ func TestSplicedBodyThatBreaksOff(t *testing.T) {
 
 func TestSplicedBodyThatNobodyTakes(t *testing.T) {
 	t.Parallel() // it takes its bound twice
-	address, ended, _ := spliceServer(t, 100<<20, 0)
+	address, ended, _ := spliceServer(t, 100<<20, 0, 0)
 	c := dial(t, address)
 	c.send(getRoot)
 	select {
