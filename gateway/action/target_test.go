@@ -99,6 +99,14 @@ func TestTargetApply(t *testing.T) {
 			"/x/":    "/",
 			"/x/a/b": "/a/b",
 		}},
+		"rewrite within a segment": {`path=/{**r},rewrite.regex=_,rewrite.to=-`, map[string]string{
+			"/a_b/_":  "/a-b/-",
+			"/a/b%2F": "/a/b%2F",
+		}},
+		"rewrite a first slash": {`path=/{**r},rewrite.regex=/old,rewrite.to=new`, map[string]string{
+			"/old":     "/new",
+			"/x/old/y": "/xnew/y",
+		}},
 		"rewrite to nothing": {`path=/x/{**r},rewrite.regex=^/x`, map[string]string{
 			"/x": "/", "/x?a": "/?a", "/x/y": "/y", "/xy": "/y",
 		}},

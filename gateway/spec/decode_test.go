@@ -68,6 +68,8 @@ func TestDecodeTypesShorthandByTheSchema(t *testing.T) {
 		{"gateway/routes/x", "path=/x,redirect.to=/%7Bid%7D/a:b?to=//x#y", `{"path":"/x","redirect":{"to":"/%7Bid%7D/a:b?to=//x#y"}}`},
 		{"gateway/routes/x", `pathRegex=/(.*),cluster=c,rewrite.regex=^/(..)/(.*),rewrite.to="/$1%2F${2}$$", caseInsensitive=on`, `{"caseInsensitive":true,"cluster":"c","pathRegex":"/(.*)","rewrite":{"regex":"^/(..)/(.*)","to":"/$1%2F${2}$$"}}`},
 		{"gateway/routes/x", `path=/x,cluster=c,rewrite.regex=^/x`, `{"cluster":"c","path":"/x","rewrite":{"regex":"^/x"}}`},
+		{"gateway/routes/x", `path=/x,cluster=c,rewrite.regex=old,rewrite.to=new`, `{"cluster":"c","path":"/x","rewrite":{"regex":"old","to":"new"}}`},
+		{"gateway/routes/x", `path=/x,cluster=c,rewrite.regex=_,rewrite.to=./$$`, `{"cluster":"c","path":"/x","rewrite":{"regex":"_","to":"./$$"}}`},
 		{"gateway/routes/x", `path=/x,cluster=c,rewrite.regex=x,rewrite.to=$0/y..`, `{"cluster":"c","path":"/x","rewrite":{"regex":"x","to":"$0/y.."}}`},
 		{"gateway/routes/x", "path=/x,cluster=c,transforms.request.set.Host='[::1]:80',transforms.request.append.X-A=1,transforms.request.set.X-A=2", `{"cluster":"c","path":"/x","transforms":{"request":{"append":{"X-A":"1"},"set":{"Host":"[::1]:80","X-A":"2"}}}}`},
 		{"gateway/routes/x", "enabled=false", `{"enabled":false}`},

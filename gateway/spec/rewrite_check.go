@@ -16,7 +16,7 @@ func (r *Rewrite) check(c *checks) {
 	if c.failed("to") {
 		return
 	}
-	if err := checkReplacement(r.To); err != nil {
+	if err := checkReplacement(r.To, strings.HasPrefix(string(r.Regex), "^")); err != nil {
 		c.fault("to", "%v", err)
 	}
 }
@@ -55,8 +55,9 @@ func bracesHint(name string) string {
 }
 
 // checkReplacement wants what stands between the group references to be an
-// escaped path. Nothing at all takes away what regex found.
-func checkReplacement(to string) error {
+// escaped path, which begins with a slash where it stands for the beginning of
+// the path. Nothing at all takes away what regex found.
+func checkReplacement(to string, first bool) error {
 	const reference = "\x00" // in the place of each
 	if strings.Contains(to, reference) {
 		return fmt.Errorf("must not hold %q", rune(0))
@@ -67,8 +68,8 @@ func checkReplacement(to string) error {
 		}
 		return reference
 	})
-	if literal != "" && literal[0] != '/' && !strings.HasPrefix(literal, reference) {
-		return errors.New("must begin with / or with a group, as $1")
+	if first && literal != "" && literal[0] != '/' && !strings.HasPrefix(literal, reference) {
+		return errors.New("must begin with / or with a group, as $1, because regex begins with ^")
 	}
 	for i, c := range literal {
 		switch {
@@ -87,11 +88,11 @@ func checkReplacement(to string) error {
 	return checkSegments(literal)
 }
 
-// checkSegments refuses dot segments that every replacement would have. The last
-// segment may go on behind what regex found.
+// checkSegments refuses dot segments that every replacement would have. The first
+// may have begun before what regex found, and the last may go on behind it.
 func checkSegments(literal string) error {
 	segments := strings.Split(literal, "/")
-	for _, s := range segments[:len(segments)-1] {
+	for _, s := range segments[min(1, len(segments)-1) : len(segments)-1] {
 		if dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(s); dots == "." || dots == ".." {
 			return fmt.Errorf("segment %q: dot segments never reach a backend", s)
 		}
