@@ -149,9 +149,10 @@ func stream(x *exchange.Exchange, body io.Reader) {
 
 // echo answers with the request's line and body, or with why that can't be read.
 func echo(x *exchange.Exchange) {
-	out := x.Request.Method + " " + string(x.Request.Target) + "\n"
+	var body []byte
 	if x.Request.Body != nil {
-		body, err := io.ReadAll(x.Request.Body)
+		var err error
+		body, err = io.ReadAll(x.Request.Body)
 		var refusal *http1.Refusal
 		if errors.As(err, &refusal) {
 			x.Fail(exchange.Problem{Status: refusal.Status, Code: refusal.Code})
@@ -160,9 +161,9 @@ func echo(x *exchange.Exchange) {
 			x.Fail(exchange.Problem{Status: 400, Code: "bad_request_body", Detail: err.Error()})
 			return
 		}
-		out += string(bytes.TrimSpace(body))
 	}
-	text(x, out)
+	// After the body, which must have left the head as it was.
+	text(x, x.Request.Method+" "+string(x.Request.Target)+"\n"+string(bytes.TrimSpace(body)))
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
