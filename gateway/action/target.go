@@ -83,7 +83,9 @@ func join(path, query []byte) []byte {
 	return append(path[:len(path):len(path)], query...)
 }
 
-// rewrite is regexp.ReplaceAll on the path as sent, for what may be forwarded.
+// rewrite is regexp.ReplaceAll on the path in the encoding of routing.Path, in
+// which a spelling such as %70 neither hides what is looked for nor passes for
+// something else. A path in which it finds nothing stays as it came.
 type rewrite struct {
 	regex  *regexp.Regexp
 	to     []byte
@@ -91,16 +93,25 @@ type rewrite struct {
 }
 
 func newRewrite(r *spec.Route) *rewrite {
-	w := &rewrite{regex: r.Rewrite.Regex.Compile(), to: []byte(r.Rewrite.To)}
+	regex := r.Rewrite.Regex
+	if r.CaseInsensitive {
+		regex = "(?i:" + regex + ")"
+	}
+	w := &rewrite{regex: regex.Compile(), to: []byte(r.Rewrite.To)}
 	if r.PathPolicy != nil { // what it refuses is refused to clients
 		w.policy = routing.NewPolicy(&spec.Route{PathPolicy: &spec.PathPolicy{Allow: r.PathPolicy.Allow}})
 	}
 	return w
 }
 
-func (w *rewrite) apply(path []byte) ([]byte, error) {
+func (w *rewrite) apply(raw []byte) ([]byte, error) {
+	normal, err := routing.Canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	path := normal.Canonical
 	if !w.regex.Match(path) {
-		return path, nil
+		return raw, nil
 	}
 	replaced := make([]byte, 0, len(path)+len(w.to))
 	from := 0

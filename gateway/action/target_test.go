@@ -99,6 +99,25 @@ func TestTargetApply(t *testing.T) {
 			"/x/":    "/",
 			"/x/a/b": "/a/b",
 		}},
+		"rewrite, whatever the spelling": {`path=/{**r},rewrite.regex=^/public/(.*),rewrite.to=/$1`, map[string]string{
+			"/public/a":   "/a",
+			"/%70ublic/a": "/a",
+			"/%70ublic/%61%2fb%252F%252f%3f%23%25%3b;%7e%20|": "/a%2Fb%252F%252f%3F%23%25%3B;~%20%7C",
+			"/public%2Fa":  "/public%2Fa",
+			"/%2570ublic/": "/%2570ublic/",
+			"/PUBLIC/a":    "/PUBLIC/a",
+		}},
+		"rewrite without regard to case": {`path=/public/{**r},caseInsensitive=on,rewrite.regex=^/public/(.*)|x,rewrite.to=/$1`, map[string]string{
+			"/PUBLIC/a%2fb": "/a%2Fb",
+			"/%50ubli%63/a": "/a",
+		}},
+		"rewrite that finds nothing": {`path=/{**r},rewrite.regex=^/b,rewrite.to=/c`, map[string]string{
+			"/%61%2f%7E|?x": "/%61%2f%7E|?x",
+			"/B":            "/B",
+		}},
+		"rewrite an escape": {`path=/{**r},rewrite.regex=%2F,rewrite.to=-`, map[string]string{
+			"/a%2fb%2Fc%252F": "/a-b-c%252F",
+		}},
 		"rewrite within a segment": {`path=/{**r},rewrite.regex=_,rewrite.to=-`, map[string]string{
 			"/a_b/_":  "/a-b/-",
 			"/a/b%2F": "/a/b%2F",
@@ -153,7 +172,7 @@ func TestTargetApplyRefuses(t *testing.T) {
 	for _, row := range []struct{ route, raw, want string }{
 		{`path=/e/{**r},rewrite.regex=^/e/(..)(.*),rewrite.to=/e/$1/$2`, "/e/..a", `path "/e/../a": the rewrite makes a dot segment`},
 		{`path=/e/{**r},rewrite.regex=^/e/(.)x(.*),rewrite.to=/e/$1$2`, "/e/.x./a", `path "/e/../a": the rewrite makes a dot segment`},
-		{`path=/e/{**r},rewrite.regex=^/e/(.*)x,rewrite.to=/$1`, "/e/%2ex", `path "/%2e": the rewrite makes a dot segment`},
+		{`path=/e/{**r},rewrite.regex=^/e/(.*)x,rewrite.to=/$1`, "/e/%2ex", `path "/.": the rewrite makes a dot segment`},
 		{`path=/e/{**r},rewrite.regex=^/e/(..)(.*),rewrite.to=/e/$1%2F$2`, "/e/..a", `path "/e/..%2Fa": a segment would be a dot segment to servers that decode %2F`},
 		{`path=/e/{**r},rewrite.regex=^/e/(..)(.*),rewrite.to=/$1`, "/e/%20", `path "/%2": %2 is no escape`},
 		{`path=/e/{**r},rewrite.regex=2525,rewrite.to=/`, "/e/%2525", `path "/e/%/": %/ is no escape`},

@@ -100,10 +100,10 @@ type Static struct {
 	Fallback  string `json:"fallback,omitzero" doc:"file that answers a page view when no file matches"`
 }
 
-// Rewrite changes the path of the request as it is forwarded, with its escapes
-// as they were sent, like regexp.ReplaceAll.
+// Rewrite changes the path of the request as it is forwarded, like
+// regexp.ReplaceAll. Nothing but letters, digits, - . _ ~ loses its escape.
 type Rewrite struct {
-	Regex Regex  `json:"regex" required:"true" doc:"what to look for in the path, whose escapes stay as they were sent; ^ and $ anchor it; every match is replaced"`
+	Regex Regex  `json:"regex" required:"true" doc:"what to look for in the path; it sees letters, digits, - . _ ~ without escapes, and the escapes of all else in upper case; ^ and $ anchor it; on a caseInsensitive route as with (?i); every match is replaced, and a path without one is forwarded as it came"`
 	To    string `json:"to,omitzero" doc:"what takes its place, escaped as in a path; $1 is the first group, ${name} a named one, $$ a $; nothing: it is taken away"`
 }
 
