@@ -62,7 +62,7 @@ func TestDecodeTypesShorthandByTheSchema(t *testing.T) {
 		{"gateway/clusters/c", "slowStart=0s,panicPercent=0", `{"panicPercent":0}`},
 		{"gateway/routes/x", "path=/,backends=[http://[::1]:80,http://b]", `{"backends":["http://[::1]:80","http://b"],"path":"/"}`},
 		{"gateway/routes/x", "path=/,cluster=c,methods=[],hosts=[API.example.com.]", `{"cluster":"c","hosts":["api.example.com"],"methods":[],"path":"/"}`},
-		{"gateway/routes/x", "path=/,cluster=c,pathPolicy.allow=encoded_slash,pathPolicy.refuse=[EmptySegment,semicolon]", `{"cluster":"c","path":"/","pathPolicy":{"allow":["encodedSlash"],"refuse":["emptySegment","semicolon"]}}`},
+		{"gateway/routes/x", "path=/,cluster=c,pathPolicy.allow=[encoded_slash,encodedDelimiter],pathPolicy.refuse=[EmptySegment,semicolon]", `{"cluster":"c","path":"/","pathPolicy":{"allow":["encodedSlash","encodedDelimiter"],"refuse":["emptySegment","semicolon"]}}`},
 		{"gateway/routes/x", "path=/{id}/{**rest},redirect.to=HTTPS://New.example:443/{rest}-{id}?", `{"path":"/{id}/{**rest}","redirect":{"to":"https://new.example:443/{rest}-{id}?"}}`},
 		{"gateway/routes/x", "path=/x,redirect.to=https://New.example", `{"path":"/x","redirect":{"to":"https://new.example"}}`},
 		{"gateway/routes/x", "path=/x,redirect.to=/%7Bid%7D/a:b?to=//x#y", `{"path":"/x","redirect":{"to":"/%7Bid%7D/a:b?to=//x#y"}}`},

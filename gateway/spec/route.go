@@ -63,7 +63,7 @@ type Match struct {
 // 400 unless it allows them, because a backend may read another path in them
 // than the gateway did; the others are taken unless it refuses them.
 type PathPolicy struct {
-	Allow  []string `json:"allow,omitzero" enum:"backslash|control|climb|pathParameter|encodedSlash" doc:"what is else answered with 400: backslash is \\ or %5C; control is an encoded control character such as %00; climb is .. above the root, which is dropped; pathParameter is a segment . or .. before ; or a path that chooses another route once ;... is cut from its segments; encodedSlash is a path that chooses another route, or gets a dot segment, once %2F is decoded"`
+	Allow  []string `json:"allow,omitzero" enum:"backslash|control|climb|pathParameter|encodedSlash|encodedDelimiter" doc:"what is else answered with 400: backslash is \\ or %5C; control is an encoded control character such as %00; climb is .. above the root, which is dropped; pathParameter is a segment . or .. before ; or a path that chooses another route once ;... is cut from its segments; encodedSlash is a path that chooses another route, or gets a dot segment, once %2F is decoded; encodedDelimiter is a path that chooses another route once %3A, %40, %21, %24, %26 to %2C and %3D (escaped delimiters) are decoded"`
 	Refuse []string `json:"refuse,omitzero" enum:"encodedSlash|encodedPercent|encodedQuestionMark|encodedHash|encodedSemicolon|semicolon|emptySegment|dotSegment" doc:"what is answered with 400 wherever it is in the path: %2F, %25, %3F, %23, %3B, ;, an empty segment (//), a segment . or .."`
 }
 
