@@ -110,6 +110,10 @@ func TestDecodeNotices(t *testing.T) {
 	for _, row := range []struct{ key, value, want string }{
 		{"gateway/routes/Booking", "path=/b,cluster=c", "gateway/routes/booking: gateway/routes/Booking is folded to lower case"},
 		{"gateway/routes/b", "path=/b,cluster=c,timeout=121s", `gateway/routes/b: timeout "121s": counts as 2m, unless gateway/config/timeouts sets a higher cap`},
+		{"gateway/routes/b", "path=/api/:id,cluster=c", `gateway/routes/b: path "/api/:id": segment ":id" is taken literally; a parameter is written {id}`},
+		{"gateway/routes/b", "path=/{a}/:1d/a:b/%3Ac,cluster=c", `gateway/routes/b: path "/{a}/:1d/a:b/%3Ac": segment ":1d" is taken literally; a parameter is written {name}`},
+		{"gateway/routes/b", "path=/{a},redirect.to=/$metadata/{a}/$1x?$2", `gateway/routes/b: redirect.to "/$metadata/{a}/$1x?$2": $1 is taken literally; write {name} for a parameter of the path`},
+		{"gateway/instances/r/i", "path=/r/:id,tunnel=on", `gateway/instances/r/i: path "/r/:id": segment ":id" is taken literally; a parameter is written {id}`},
 		{"gateway/clusters/c", "resilience.timeoutMs=600000", `gateway/clusters/c: resilience.timeout "600000": counts as 2m, unless gateway/config/timeouts sets a higher cap`},
 		{"gateway/config/timeouts", "timeout=10s,cap=5s", `gateway/config/timeouts: timeout "10s": counts as the cap, 5s`},
 		{"gateway/config/headers", "trustAllProxies=true", `gateway/config/headers: trustAllProxies "true": every client can now claim any address: only right behind an ingress that sets X-Forwarded-* itself`},

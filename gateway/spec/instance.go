@@ -34,6 +34,7 @@ func (i *Instance) check(c *checks) {
 		c.fault("path", "an announcement cannot own the root: begin with a segment of its own")
 	}
 	checkRemoved(c, i.Path, i.PathRemovePrefix)
+	noticeColons(c, i.Path)
 	checkAccess(c, i.RequireAuth, i.AllowAnonymous)
 	checkClaims(c, "claims", i.Claims, i.AllowAnonymous)
 }

@@ -1,6 +1,9 @@
 package spec
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Path is the text of a template in its canonical form.
 type Path string
@@ -22,6 +25,20 @@ func (Path) pattern() string { return `^/` }
 func (p Path) Template() Template {
 	t, _ := ParseTemplate(string(p))
 	return t
+}
+
+// noticeColons tells of a segment that looks like a parameter of other routers.
+func noticeColons(c *checks, path Path) {
+	for _, s := range path.Template().Segments {
+		name, looks := strings.CutPrefix(s.Text, ":")
+		if s.Kind != Literal || !looks {
+			continue
+		}
+		if !parameterName.MatchString(name) {
+			name = "name"
+		}
+		c.notice("path", "segment %q is taken literally; a parameter is written {%s}", shorten(s.Text), name)
+	}
 }
 
 // Prefix is a path without parameters, in the encoding of Template's literals.

@@ -12,6 +12,7 @@ func (r *Route) check(c *checks) {
 	r.checkWhere(c)
 	r.checkTarget(c)
 	r.checkPaths(c)
+	noticeColons(c, r.Path)
 	checkRedirect(c, r.Path, r.Redirect)
 	r.checkConditions(c)
 	checkAccess(c, r.RequireAuth, r.AllowAnonymous)

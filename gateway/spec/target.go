@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -121,6 +122,9 @@ func (t Target) Parts() TargetParts {
 	return TargetParts{Origin: origin, Path: targetPieces(path), Query: query, Fragment: fragment}
 }
 
+// groupLike is how a group of a regular expression is written in other gateways.
+var groupLike = regexp.MustCompile(`\$[0-9]`)
+
 // checkRedirect makes sure that the path has what the target names.
 func checkRedirect(c *checks, path Path, r *Redirect) {
 	if r == nil || c.failed("path") {
@@ -135,6 +139,9 @@ func checkRedirect(c *checks, path Path, r *Redirect) {
 	for _, p := range r.To.Parts().Path {
 		if p.Placeholder && !slices.Contains(has, p.Text) {
 			c.fault("redirect.to", "{%s} is no parameter of %s", p.Text, parametersOf(path, has))
+		}
+		if group := groupLike.FindString(p.Text); group != "" && !p.Placeholder {
+			c.notice("redirect.to", "%s is taken literally; write {name} for a parameter of the path", group)
 		}
 	}
 }
