@@ -78,7 +78,7 @@ func (c *conn) drop() {
 // awaitRequest waits for a request's first byte.
 func (c *conn) awaitRequest() bool {
 	if c.t != nil && c.t.ahead() > 0 {
-		return !c.s.draining.Load() // it was told that no more is answered
+		return true // also in a Shutdown: nobody has told the client that no more is answered
 	}
 	resting, bound := fresh, c.s.headTimeout()
 	if c.t != nil {

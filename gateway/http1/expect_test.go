@@ -176,7 +176,9 @@ func TestResponseEndsWhileTheBodyIsRead(t *testing.T) {
 	})
 	c := dial(t, address)
 	c.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 10\r\n\r\nx")
-	c.receive("POST")
+	if response, _ := c.receive("POST"); !response.Close {
+		t.Error("the connection is said to stay")
+	}
 	if err := <-ended; err == nil {
 		t.Error("the body had an end")
 	}
