@@ -120,7 +120,7 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 	if _, err := routing.Hostname([]byte(authority), nil); err != nil {
 		return nil, path, nil, fmt.Errorf("url %q: %w", q.URL, err)
 	}
-	if i := strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }); i >= 0 {
+	if i := strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 {
 		return nil, path, nil, fmt.Errorf("url %q: write %q as escapes, as a client does", q.URL, target[i:i+1])
 	}
 	x = &exchange.Exchange{Request: exchange.Request{
@@ -160,11 +160,15 @@ func (t *Table) candidates(ask *routing.Request, taken *route) []Candidate {
 		r := c.Rule.Value.(*route)
 		row := Candidate{
 			ID: r.id, Order: c.Rule.Order, Host: c.Host, Path: pathOf(r.planned.spec), Source: r.planned.layer,
-			State: candidateFailed, Why: c.Fails(ask),
+			State: candidateFailed,
 		}
+		var refused bool
+		row.Why, refused = c.Fails(ask)
 		switch {
 		case winner != nil:
 			row.State, row.Why = candidateLater, c.Behind(*winner)
+		case refused:
+			winner = &c
 		case row.Why == "":
 			winner = &c
 			row.State, row.Why = candidateTaken, "the first whose conditions hold"

@@ -579,7 +579,7 @@ func TestPathChanges(t *testing.T) {
 			"/1/b/2": "/2", "/1/b/2/": "/2/", "/1%2F/b/2%2F/3": "/2%2F/3",
 		}},
 		{"prefix alone", `"path":"/a","pathPrefix":"/p"`, map[string]string{"/a": "/p/a", "/a/": "/p/a/"}},
-		{"every match", `"path":"/{**r}","rewrite":{"regex":"a","to":"$0$0"}`, map[string]string{"/a/ba": "/aa/baa", "/": "/", "/%61": "/%61"}},
+		{"every match", `"path":"/{**r}","rewrite":{"regex":"a","to":"$0$0"}`, map[string]string{"/a/ba": "/aa/baa", "/": "/", "/%61": "/%61%61"}},
 		{"named group and dollar", `"path":"/{**r}","rewrite":{"regex":"^/(?P<first>[^/]*)","to":"/$$/${first}x"}`, map[string]string{"/a/b": "/$/ax/b"}},
 		{"nothing is left", `"path":"/x/{**r}","rewrite":{"regex":"^/x"}`, map[string]string{"/x": "/", "/x/": "/", "/x//a": "/a"}},
 		{"a dot segment is made", `"path":"/x/{**r}","rewrite":{"regex":"^/x/(.)-","to":"/$1."}`, map[string]string{"/x/.-/a": "400", "/x/a-/b": "/a./b"}},

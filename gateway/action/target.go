@@ -83,9 +83,10 @@ func join(path, query []byte) []byte {
 	return append(path[:len(path):len(path)], query...)
 }
 
-// rewrite is regexp.ReplaceAll on the path in the encoding of routing.Path, in
-// which a spelling such as %70 neither hides what is looked for nor passes for
-// something else. A path in which it finds nothing stays as it came.
+// rewrite is regexp.ReplaceAll. It looks at the path in the encoding of
+// routing.Path, in which a spelling such as %70 neither hides what is looked for
+// nor passes for something else. What it does not replace, and what its groups
+// hold, stays as it came, byte for byte.
 type rewrite struct {
 	regex  *regexp.Regexp
 	to     []byte
@@ -109,24 +110,38 @@ func (w *rewrite) apply(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	path := normal.Canonical
-	if !w.regex.Match(path) {
+	found := w.regex.FindAllSubmatchIndex(normal.Canonical, -1)
+	if found == nil {
 		return raw, nil
 	}
-	replaced := make([]byte, 0, len(path)+len(w.to))
+	if &raw[0] != &normal.Canonical[0] {
+		inRaw(found, routing.Offsets(raw))
+	}
+	replaced := make([]byte, 0, len(raw)+len(w.to))
 	from := 0
-	for _, found := range w.regex.FindAllSubmatchIndex(path, -1) {
-		replaced = append(replaced, path[from:found[0]]...)
-		replaced = w.regex.Expand(replaced, w.to, path, found)
-		if from = found[1]; len(replaced)+len(path)-from > maxPath {
-			return nil, &routing.PathError{Path: string(path), Problem: fmt.Sprintf("the rewrite makes it longer than %d bytes", maxPath)}
+	for _, match := range found {
+		replaced = append(replaced, raw[from:match[0]]...)
+		replaced = w.regex.Expand(replaced, w.to, raw, match)
+		if from = match[1]; len(replaced)+len(raw)-from > maxPath {
+			return nil, &routing.PathError{Path: string(raw), Problem: fmt.Sprintf("the rewrite makes it longer than %d bytes", maxPath)}
 		}
 	}
-	replaced = append(replaced, path[from:]...)
+	replaced = append(replaced, raw[from:]...)
 	if len(replaced) == 0 || replaced[0] != '/' {
 		replaced = append([]byte("/"), replaced...)
 	}
 	return w.forwardable(replaced)
+}
+
+// inRaw turns places in the canonical path into those in the raw one.
+func inRaw(found [][]int, offsets []int) {
+	for _, match := range found {
+		for i, place := range match {
+			if place >= 0 { // else the group is not there
+				match[i] = offsets[place]
+			}
+		}
+	}
 }
 
 // forwardable gives the form of a rewritten path that is forwarded, by the rule

@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 		}
 		trie := trieOf(rule(t, "r", "path=/,"+tt.route))
 		m := trie.Match(request)
-		fails := trie.Candidates(request)[0].Fails(request)
+		fails, _ := trie.Candidates(request)[0].Fails(request)
 		taken := m.Rule != nil && m.Err == nil
 		if taken != (tt.fails == "") || !strings.Contains(fails, tt.fails) || (fails == "") != (tt.fails == "") {
 			t.Errorf("%s with %q %q %q: taken %v, explained %q; want %q", tt.route, tt.fields, tt.query, tt.client, taken, fails, tt.fails)

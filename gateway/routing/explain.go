@@ -25,14 +25,15 @@ func (t *Trie) Candidates(r *Request) []Candidate {
 	return all
 }
 
-// Fails says which condition does not hold for r; empty when all do.
-func (c Candidate) Fails(r *Request) string {
+// Fails says which condition does not hold for r; empty when all do. The request
+// is refused, and no later candidate tried, when that can't be told.
+func (c Candidate) Fails(r *Request) (why string, refused bool) {
 	conditions := c.Rule.Conditions
 	v := conditions.judge(r)
 	if v.failed == holds {
-		return ""
+		return "", false
 	}
-	return conditions.explain(v, r)
+	return conditions.explain(v, r), v.err != nil
 }
 
 // Behind says why c is tried after d.

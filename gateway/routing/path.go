@@ -130,6 +130,24 @@ func (p *Path) canonicalByte(raw []byte, i int) (spelling string, width int, err
 	}
 }
 
+// Offsets gives for each byte of the canonical form of raw where it stands in raw,
+// and at last the length of raw. raw must be a path that is not restructured.
+func Offsets(raw []byte) []int {
+	var p Path
+	offsets := make([]int, 0, len(raw)+1)
+	for i := 0; i < len(raw); {
+		spelling, width, err := p.canonicalByte(raw, i)
+		if err != nil { // not a path
+			return nil
+		}
+		for k := range len(spelling) {
+			offsets = append(offsets, i+min(k, width-1))
+		}
+		i += width
+	}
+	return append(offsets, len(raw))
+}
+
 // resolveSegments removes empty and dot segments.
 func (p *Path) resolveSegments() {
 	var kept [][]byte

@@ -188,6 +188,16 @@ func FuzzCanonical(f *testing.F) {
 		if bytes.Contains(path.Canonical, []byte("//")) {
 			t.Fatalf("%q: %q has an empty segment", raw, path.Canonical)
 		}
+		if offsets := Offsets(raw); !path.Restructured {
+			if len(offsets) != len(path.Canonical)+1 || !slices.IsSorted(offsets) || offsets[len(path.Canonical)] != len(raw) {
+				t.Fatalf("%q: offsets %v of %q", raw, offsets, path.Canonical)
+			}
+			for i, c := range path.Canonical {
+				if (c == '/') != (raw[offsets[i]] == '/') {
+					t.Fatalf("%q: offsets %v of %q", raw, offsets, path.Canonical)
+				}
+			}
+		}
 		for seen := range (Policy{}).Lenient(path) {
 			if len(seen) == 0 || seen[0] != '/' {
 				t.Fatalf("%q is seen as %q", raw, seen)

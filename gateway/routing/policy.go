@@ -20,7 +20,7 @@ const (
 	Climb                          // ".." above the root
 	DotParameter                   // "." or ".." before ";"
 	SlashDots                      // "." or ".." beside %2F
-	Ambiguous                      // another route's path once %2F is decoded or ";" cut; see Lenient
+	Ambiguous                      // another route's path once escapes are decoded or ";" cut; see Lenient
 	EncodedSlash
 	EncodedPercent
 	EncodedQuestionMark
@@ -56,7 +56,7 @@ var problems = [...]string{
 	`".." climbs above the root`,
 	`a segment would be a dot segment to servers that cut it at ";"`,
 	"a segment would be a dot segment to servers that decode %2F",
-	`it is the path of another route to servers that decode %2F or cut segments at ";"`,
+	`it is the path of another route to servers that decode its escapes or cut segments at ";"`,
 	`the route refuses an encoded "/"`,
 	`the route refuses an encoded "%"`,
 	`the route refuses an encoded "?"`,
