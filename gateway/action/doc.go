@@ -5,7 +5,6 @@
 //	spec.Route ──New…──► Target, Headers          what is changed on the way
 //	           ──New…──► Redirect, Respond        exchange.Handlers that answer
 //
-// Everything but a rewrite that finds something works on the bytes as sent, and
-// nothing at all decodes an escape that means something else than its character.
+// Everything works on the bytes as sent: nothing is decoded and encoded again.
 // What New makes never changes, and may be used by many requests at a time.
 package action
