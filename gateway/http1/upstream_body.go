@@ -4,26 +4,15 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 )
 
-const (
-	// directRead is from where on a read goes past the attempt's own memory.
-	directRead = 4 << 10
-	// relaySize is how much WriteTo holds of a body at a time.
-	relaySize = 64 << 10
-	// spliceFrom is from where on the kernel moves a body from socket to socket:
-	// below, its pipe costs as much as the copy (docs: 64 KiB tie, 1 MiB 1.5 times).
-	spliceFrom = 1 << 20
-)
+// directRead is from where on a read goes past the attempt's own memory.
+const directRead = 4 << 10
 
 // Stream is what the body of an upstream's response is. It is used by one
 // goroutine at a time, and every way of reading can follow every other.
 type Stream interface {
 	io.ReadCloser
-	// WriterTo passes on each piece when it comes. Between two plain TCP
-	// connections the kernel moves a large body: w must then be the *net.TCPConn.
-	io.WriterTo
 	// Buffered is the part of the body that is in memory as it came, which may be
 	// none. A Read gives at most as much, and doesn't wait, when there is any.
 	Buffered() []byte
@@ -39,8 +28,6 @@ type Stream interface {
 }
 
 var _ Stream = (*attempt)(nil)
-
-var relayPages = sync.Pool{New: func() any { return new([relaySize]byte) }}
 
 // Read reads the response's body. An error other than io.EOF means that it broke
 // off. The connection serves another exchange as soon as the last byte is read.
@@ -224,56 +211,6 @@ func (a *attempt) End(n int64, err error) {
 	if err = a.took(n, err); err != nil {
 		a.finish(err)
 	}
-}
-
-// WriteTo writes the rest of the body to w.
-func (a *attempt) WriteTo(w io.Writer) (total int64, err error) {
-	for a.err == nil {
-		if b := a.Buffered(); len(b) > 0 {
-			n, err := w.Write(b)
-			total += int64(n)
-			if a.Discard(n); err != nil {
-				return total, err
-			}
-			continue
-		}
-		n, err := a.relay(w)
-		if total += n; err != nil {
-			return total, err
-		}
-	}
-	if a.err == io.EOF {
-		return total, nil
-	}
-	return total, a.err
-}
-
-// relay writes more of a body of which nothing is in memory. The error is w's.
-func (a *attempt) relay(w io.Writer) (int64, error) {
-	if to, ok := w.(*net.TCPConn); ok && a.left >= spliceFrom {
-		if conn, left := a.Begin(); conn != nil {
-			return a.splice(to, conn, left), nil
-		}
-	}
-	page := relayPages.Get().(*[relaySize]byte)
-	defer relayPages.Put(page)
-	n, _ := a.Read(page[:]) // its error stays in a.err
-	if n == 0 {
-		return 0, nil
-	}
-	n, err := w.Write(page[:n])
-	return int64(n), err
-}
-
-// splice has the kernel move the rest of the body. What it fails of, on either
-// side, ends the body.
-func (a *attempt) splice(to, from *net.TCPConn, left int64) int64 {
-	n, err := to.ReadFrom(&io.LimitedReader{R: from, N: left})
-	if err == nil && n < left {
-		err = io.EOF
-	}
-	a.End(n, err)
-	return n
 }
 
 // Close ends the exchange with the destination. It is called once, and nothing

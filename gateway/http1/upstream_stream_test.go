@@ -1,7 +1,6 @@
 package http1_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -43,27 +42,6 @@ func TestUpstreamWaysToReadABody(t *testing.T) {
 				}
 			}
 		},
-		"written to a buffer": func(t *testing.T, s http1.Stream) string {
-			var got bytes.Buffer
-			if n, err := s.WriteTo(&got); err != nil || n != int64(got.Len()) {
-				t.Errorf("WriteTo says %d, %v", n, err)
-			}
-			return got.String()
-		},
-		"written to a socket": func(t *testing.T, s http1.Stream) string {
-			near, far := tcpPair(t)
-			done := make(chan error, 1)
-			go func() {
-				_, err := s.WriteTo(near)
-				near.Close()
-				done <- err
-			}()
-			got := drain(far)
-			if err := await(t, "end", done); err != nil {
-				t.Errorf("WriteTo says %v", err)
-			}
-			return got
-		},
 		"a part from memory": func(_ *testing.T, s http1.Stream) string {
 			begin := string(s.Buffered())
 			begin = begin[:len(begin)/2]
@@ -85,6 +63,21 @@ func TestUpstreamWaysToReadABody(t *testing.T) {
 			moved, err := io.ReadAll(io.LimitReader(conn, left))
 			s.End(int64(len(moved)), err)
 			return begin + string(moved) + drain(s)
+		},
+		"moved to a socket by the kernel": func(t *testing.T, s http1.Stream) string {
+			begin := string(s.Buffered())
+			s.Discard(len(begin))
+			conn, left := s.Begin()
+			if conn == nil {
+				return begin + drain(s)
+			}
+			near, far := tcpPair(t)
+			moved := make(chan string, 1)
+			go func() { moved <- drain(far) }()
+			n, err := near.ReadFrom(&io.LimitedReader{R: conn, N: left})
+			s.End(n, err)
+			near.Close()
+			return begin + await(t, "end", moved) + drain(s)
 		},
 		"half moved by the caller": func(t *testing.T, s http1.Stream) string {
 			begin := string(s.Buffered())
@@ -145,12 +138,16 @@ func TestUpstreamBrokenBodies(t *testing.T) {
 				}
 			})
 			for way, read := range map[string]func(s http1.Stream) error{
-				"read":     func(s http1.Stream) error { _, err := io.ReadAll(s); return err },
-				"a buffer": func(s http1.Stream) error { _, err := s.WriteTo(new(bytes.Buffer)); return err },
-				"a socket": func(s http1.Stream) error {
-					near, far := tcpPair(t)
-					go io.Copy(io.Discard, far)
-					_, err := s.WriteTo(near)
+				"read": func(s http1.Stream) error { _, err := io.ReadAll(s); return err },
+				"moved": func(s http1.Stream) error {
+					s.Discard(len(s.Buffered()))
+					if conn, left := s.Begin(); conn != nil {
+						near, far := tcpPair(t)
+						go io.Copy(io.Discard, far)
+						n, err := near.ReadFrom(&io.LimitedReader{R: conn, N: left})
+						s.End(n, err)
+					}
+					_, err := io.ReadAll(s)
 					return err
 				},
 			} {
@@ -175,29 +172,4 @@ func TestUpstreamBrokenBodies(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A writer that fails ends WriteTo; what it took is counted.
-func TestUpstreamWriterFails(t *testing.T) {
-	d := serveRaw(t, answers("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+numbers(100000)))
-	x := ask("GET", "/")
-	if err := newUpstream(t, d).RoundTrip(x, wide); err != nil {
-		t.Fatal(err)
-	}
-	n, err := x.Response.Body.(http1.Stream).WriteTo(&full{room: 70000})
-	if n != 70000 || err != io.ErrShortWrite {
-		t.Errorf("got %d, %v", n, err)
-	}
-	x.Finish(err)
-}
-
-// full is a writer that has room for some bytes.
-type full struct{ room int }
-
-func (w *full) Write(p []byte) (int, error) {
-	n := min(w.room, len(p))
-	if w.room -= n; n < len(p) {
-		return n, io.ErrShortWrite
-	}
-	return n, nil
 }
