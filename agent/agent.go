@@ -15,6 +15,7 @@ import (
 	"grapevine/agent/api"
 	"grapevine/gateway"
 	"grapevine/gateway/accesslog"
+	"grapevine/gateway/http1"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 	"grapevine/kv/consensus"
@@ -40,7 +41,7 @@ type Agent struct {
 	listeners *listeners
 
 	// front serves the proxy, doors all the others.
-	front *http.Server
+	front *http1.Server
 	doors map[string]*http.Server
 
 	force     chan struct{}
@@ -136,7 +137,7 @@ func (a *Agent) build() {
 		Store: a.store, Log: consensus.NewSingle(a.store, a.gateway.Check), Gateway: a.gateway,
 		Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
 	})
-	a.front = newServer("http", a.gateway, a.logger)
+	a.front = &http1.Server{Handler: a.gateway, Refuse: a.gateway.Refuse, Logger: a.logger.With("listener", "http")}
 	a.doors = map[string]*http.Server{
 		"admin":   newServer("admin", a.api.Handler(api.TCP), a.logger),
 		"socket":  newServer("socket", a.api.Handler(api.Socket), a.logger),

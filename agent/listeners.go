@@ -34,7 +34,10 @@ func listen(s settings) (*listeners, error) {
 			problems = append(problems, fmt.Errorf("%s listener %q: %w; choose another with --%s", door.name, door.value, err, door.name))
 			continue
 		}
-		*door.listener = patientListener{listener}
+		if door.listener != &l.http { // whose engine bounds its writes itself, and wants plain connections
+			listener = patientListener{listener}
+		}
+		*door.listener = listener
 	}
 	if problems != nil {
 		return nil, errors.Join(append(problems, l.close())...)

@@ -65,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	g := group{ended: make(chan error, 1)}
 	// The proxy before the API: what the API tells must be true already.
 	g.start(func() error { return a.gateway.Run(compiling) })
-	g.start(func() error { return serve(a.front, a.listeners.http) })
+	g.start(func() error { return a.front.Serve(a.listeners.http) })
 	for name, listener := range a.listeners.all() {
 		if server := a.doors[name]; server != nil {
 			g.start(func() error { return serve(server, listener) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 )
 
@@ -47,8 +46,14 @@ func (a *Agent) shutdown(g *group, stopCompiling, stopLogging func()) error {
 	return nil
 }
 
+// stopper is what an http.Server and an http1.Server have in common.
+type stopper interface {
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
 // stop closes a server's listener and waits for its requests, at most for the bound; then it cuts them.
-func (a *Agent) stop(name string, server *http.Server, bound time.Duration) error {
+func (a *Agent) stop(name string, server stopper, bound time.Duration) error {
 	ctx, cancel := a.untilForced(bound)
 	defer cancel()
 	err := server.Shutdown(ctx)

@@ -7,12 +7,20 @@ import (
 
 	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/http1"
 	"grapevine/gateway/spec"
 	"grapevine/gateway/stdhttp"
 )
 
 // bounds of one attempt at a destination.
-type bounds = stdhttp.Options
+type bounds = exchange.Bounds
+
+// upstream carries exchanges to one address, see http1.Upstream.
+type upstream interface {
+	RoundTrip(x *exchange.Exchange, b bounds) error
+	// Close closes the idle connections.
+	Close()
+}
 
 // cluster is a live set of destinations.
 type cluster struct {
@@ -55,12 +63,17 @@ type destination struct {
 
 // pool is the connections to one address, for as long as a table wants them.
 type pool struct {
-	upstream *stdhttp.Upstream
+	upstream upstream
 	users    atomic.Int64
 	retired  atomic.Bool
 }
 
+// newPool speaks to http addresses by our own engine. TLS, and what its handshake
+// chooses, is net/http's.
 func newPool(address spec.Address) *pool {
+	if origin := address.URL(); origin.Scheme == "http" {
+		return &pool{upstream: http1.NewUpstream(origin, http1.UpstreamOptions{})}
+	}
 	return &pool{upstream: stdhttp.NewUpstream(address.URL())}
 }
 

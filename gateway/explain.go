@@ -120,7 +120,7 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 	if _, err := routing.Hostname([]byte(authority), nil); err != nil {
 		return nil, path, nil, fmt.Errorf("url %q: %w", q.URL, err)
 	}
-	if i := strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 {
+	if i := strings.IndexFunc(target, func(r rune) bool { return r <= ' ' || r >= 0x7f }); i >= 0 {
 		return nil, path, nil, fmt.Errorf("url %q: write %q as escapes, as a client does", q.URL, target[i:i+1])
 	}
 	x = &exchange.Exchange{Request: exchange.Request{
@@ -185,12 +185,12 @@ func (t *Table) candidates(ask *routing.Request, taken *route) []Candidate {
 func (t *Table) decide(e *Explanation, x *exchange.Exchange, r *route, allow []string, err error, path requestPath, query []byte) {
 	kind := t.probeAt(x.Request.Target)
 	switch {
-	case kind != 0:
-		t.decideProbe(e, kind)
-		return
 	case x.Request.Method == "CONNECT":
 		e.Status, e.Code, e.Detail = 501, "method_not_supported", "The gateway opens no tunnels."
 		e.Candidates = []Candidate{}
+		return
+	case kind != 0:
+		t.decideProbe(e, kind)
 		return
 	case err != nil:
 		failMatch(x, err)

@@ -334,8 +334,11 @@ func TestExplainSeesWhatRoutesSee(t *testing.T) {
 		{"GET /ready", "GET /ready", "503"},
 		{"DELETE /ready", "DELETE /ready", "405"},
 		{"CONNECT /post", "CONNECT /post", "501"},
-		{"CONNECT /ready", "CONNECT /ready", "405"},
+		{"CONNECT /ready", "CONNECT /ready", "501"},
 	} {
+		if overNetHTTP && tt.want == "501" {
+			continue // of which our engine answers all
+		}
 		e := f.asking(tt.asked)
 		explained := e.Route
 		if e.Status != 0 {
@@ -368,7 +371,7 @@ func TestExplainAgreesWithTruth(t *testing.T) {
 			e, err := f.gateway.Table().Explain(q)
 			got := f.send(request.sent + "\nX-Forwarded-For: " + request.client)
 			if err != nil {
-				if got.StatusCode != 400 {
+				if got.StatusCode != 400 && got.StatusCode != 501 {
 					rt.Errorf("%q: %v; %d in truth", request.sent, err, got.StatusCode)
 				}
 				continue

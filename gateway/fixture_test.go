@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"grapevine/gateway"
+	"grapevine/gateway/http1"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
@@ -60,11 +62,9 @@ func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.gateway.Run(ctx) }()
-	server := httptest.NewServer(f.gateway)
-	f.address = server.Listener.Addr().String()
+	stop := f.listen()
 	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
+		stop()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -72,6 +72,35 @@ func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.
 		f.gateway.Close()
 	})
 	return f
+}
+
+// overNetHTTP has the tests use net/http's server, which serves HTTP/2 and the
+// programs that embed a gateway, instead of our engine.
+var overNetHTTP = os.Getenv("GRAPEVINE_FRONT") == "nethttp"
+
+func (f *fixture) listen() (stop func()) {
+	if overNetHTTP {
+		server := httptest.NewServer(f.gateway)
+		f.address = server.Listener.Addr().String()
+		return func() {
+			server.CloseClientConnections()
+			server.Close()
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.address = listener.Addr().String()
+	server := &http1.Server{Handler: f.gateway, Refuse: f.gateway.Refuse, BodyTimeout: time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	return func() {
+		server.Close()
+		if err := <-served; err != nil {
+			f.t.Error(err)
+		}
+	}
 }
 
 func parse(t *testing.T, static string) *spec.File {

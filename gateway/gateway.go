@@ -277,6 +277,21 @@ func (g *Gateway) Serve(x *exchange.Exchange) {
 	t.handler.Serve(x)
 }
 
+// Refuse answers for a server what is no request, so that this too has an id and
+// is counted and logged. See http1.Server.
+func (g *Gateway) Refuse(x *exchange.Exchange, p exchange.Problem) {
+	t := g.table.Load()
+	if t == nil {
+		x.Fail(p)
+		return
+	}
+	fail := exchange.HandlerFunc(func(x *exchange.Exchange) {
+		x.OnFinish(t.stray)
+		x.Fail(p)
+	})
+	exchange.Chain(fail, correlate, t.logAccess).Serve(x)
+}
+
 // ServeHTTP serves a request of a net/http server.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.front.ServeHTTP(w, r) }
 

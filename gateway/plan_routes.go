@@ -20,8 +20,8 @@ type plannedRoute struct {
 	blocked bool
 	faults  spec.Faults // of a blocked operator's route
 	problem string      // why it is blocked, hidden, or serves an older version
-	rev     kv.Rev // of the key, zero for static
-	serving kv.Rev // of the version that is served
+	rev     kv.Rev      // of the key, zero for static
+	serving kv.Rev      // of the version that is served
 }
 
 // judgeRoute makes an effective route: the operator's, else the static one. A

@@ -84,7 +84,7 @@ func TestLoadCounts(t *testing.T) {
 			if got.Status != test.want.Status || got.Broken != test.want.Broken || got.Closed != test.want.Closed || got.Unanswered+got.Refused > 0 {
 				t.Errorf("%+v, want %+v", got, test.want)
 			}
-			if got.OK == 0 || got.Sent != got.OK+got.Status+got.Broken {
+			if got.Sent == 0 || got.Sent != got.OK+got.Status+got.Broken {
 				t.Errorf("%+v: the numbers do not add up", got)
 			}
 		})

@@ -42,6 +42,9 @@ const (
 type Server struct {
 	// Handler answers; it must be set.
 	Handler exchange.Handler
+	// Refuse answers with a problem what is no request, of which x knows the peer
+	// alone; nil is x.Fail. It may add fields and hooks.
+	Refuse func(x *exchange.Exchange, p exchange.Problem)
 	// Logger hears of panics and of accepting that fails; nil discards.
 	Logger *slog.Logger
 

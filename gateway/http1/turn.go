@@ -243,7 +243,13 @@ func (t *turn) refuse(r *Refusal) {
 	t.x.Started = time.Now()
 	t.begun, t.broken, t.expects = false, true, false
 	t.body = t.body.reuse()
-	t.x.Fail(exchange.Problem{Status: r.Status, Code: r.Code, Detail: r.Detail})
+	t.x.Request.Peer, t.x.Request.Client = t.c.peer, t.c.peer.Addr()
+	problem := exchange.Problem{Status: r.Status, Code: r.Code, Detail: r.Detail}
+	if refuse := t.c.s.Refuse; refuse != nil {
+		refuse(&t.x, problem)
+	} else {
+		t.x.Fail(problem)
+	}
 	_, err := t.answer()
 	t.x.Finish(err)
 	t.c.renewLife()

@@ -35,16 +35,6 @@ type Upstream struct {
 	transport    *http.Transport
 }
 
-// Options are the bounds of one attempt. Each must be positive.
-type Options struct {
-	// Timeout is from the request's end to the response's head.
-	Timeout time.Duration
-	// Idle is the longest silence between bytes of either body.
-	Idle time.Duration
-	// Connect is the longest wait for a connection.
-	Connect time.Duration
-}
-
 // NewUpstream makes an upstream for an origin such as http://10.0.0.5:8080.
 func NewUpstream(origin *url.URL) *Upstream {
 	dialer := &net.Dialer{KeepAlive: 15 * time.Second}
@@ -70,7 +60,7 @@ func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
 // RoundTrip sends x's request and fills the head of x's response, whose body
 // then streams. The error is an *exchange.AttemptError, and the request's body
 // is untouched when its phase is PhaseConnect.
-func (u *Upstream) RoundTrip(x *exchange.Exchange, options Options) error {
+func (u *Upstream) RoundTrip(x *exchange.Exchange, options exchange.Bounds) error {
 	a := newAttempt(x, options)
 	response, err := u.transport.RoundTrip(a.request(u))
 	if err == nil && (response.StatusCode < 200 || response.StatusCode > 599) {
@@ -90,7 +80,7 @@ var errNotFinal = errors.New("sent no final status")
 // attempt is one request to one destination.
 type attempt struct {
 	x       *exchange.Exchange
-	options Options
+	options exchange.Bounds
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	// timer ends the attempt with exchange.ErrTimeout; it bounds first the connection,
@@ -106,7 +96,7 @@ type attempt struct {
 	bodyErr atomic.Pointer[error]
 }
 
-func newAttempt(x *exchange.Exchange, options Options) *attempt {
+func newAttempt(x *exchange.Exchange, options exchange.Bounds) *attempt {
 	a := &attempt{x: x, options: options}
 	a.ctx, a.cancel = context.WithCancelCause(x.Context())
 	a.timer = time.AfterFunc(options.Connect, a.expire)
