@@ -77,8 +77,6 @@ func (u *Upstream) connect(ctx context.Context, bound time.Duration) (*link, err
 	switch {
 	case err == nil:
 		return u.pool.add(conn), nil
-	case ctx.Err() != nil:
-		return nil, errGone
 	case errors.Is(bounded.Err(), context.DeadlineExceeded):
 		return nil, exchange.ErrTimeout
 	}

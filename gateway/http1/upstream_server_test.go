@@ -77,6 +77,34 @@ func TestUpstreamWritesOnceBehindServer(t *testing.T) {
 	expect(t, "writes", strings.Join(conn.writes, "|"), "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello")
 }
 
+// A body whose first byte has not come holds nothing up: the destination may have
+// something to say first.
+func TestUpstreamDoesNotWaitForBodies(t *testing.T) {
+	heads := make(chan string, 1)
+	d := serveRaw(t, func(c *visit) {
+		for r, err := http.ReadRequest(c.in); err == nil; r, err = http.ReadRequest(c.in) {
+			heads <- r.Method
+			body, _ := io.ReadAll(r.Body)
+			c.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		}
+	})
+	c := dial(t, gatewayTo(t, newUpstream(t, d)))
+	for begin, rest := range map[string]string{
+		"Content-Length: 5\r\n\r\n":                 "hello",
+		"Transfer-Encoding: chunked\r\n\r\n":        chunks("hello", 9),
+		"Transfer-Encoding: chunked\r\n\r\n5":       chunks("hello", 9)[1:],
+		"Transfer-Encoding: chunked\r\n\r\n5\r\n":   chunks("hello", 9)[3:],
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nhe": chunks("hello", 9)[5:],
+	} {
+		c.send("POST / HTTP/1.1\r\n" + host + begin)
+		await(t, "head of "+begin, heads)
+		c.send(rest)
+		if _, body := c.receive("POST"); body != "hello" {
+			t.Errorf("%q: got %q", begin, body)
+		}
+	}
+}
+
 // A client that leaves is noticed while its response is awaited (O06).
 func TestUpstreamEndsWithItsClient(t *testing.T) {
 	arrived, ended := make(chan struct{}), make(chan struct{})

@@ -179,16 +179,24 @@ func TestUpstreamConnectBound(t *testing.T) {
 	})
 }
 
-// A client that is slow to take a body is not the destination's silence, and one
-// that is silent ends, also where the kernel moves the bytes.
+// Where the kernel moves the bytes, silence ends the body as well, but neither a
+// trickle nor a client that is slow to take it.
 func TestUpstreamBoundOfMovedBodies(t *testing.T) {
-	const size = 64 << 20
-	more := make(chan int)
+	const size = 1 << 40
+	pieces, full := make(chan int), make(chan int)
 	d := serveRaw(t, func(c *visit) {
 		c.head()
 		c.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", size))
-		for n := range more {
+		for n := range pieces {
 			c.say(strings.Repeat("x", n))
+		}
+		for n, buffer := 0, make([]byte, 64<<10); ; {
+			c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+			m, err := c.Write(buffer)
+			if n += m; err != nil { // nobody takes any more
+				full <- n
+				break
+			}
 		}
 		c.untilClosed()
 	})
@@ -218,16 +226,35 @@ func TestUpstreamBoundOfMovedBodies(t *testing.T) {
 		}
 	}
 	for range 3 { // bytes move between the passes
-		more <- 1000
+		pieces <- 1000
 		arrives(1000)
 		u.Pass(wide.Idle)
 	}
-	u.Pass(wide.Idle) // the silence has begun with the last byte
-	close(more)
+	close(pieces)
+	n := await(t, "full connection", full)
+	for range 3 {
+		u.Pass(wide.Idle)
+	}
+	arrives(n)
+	u.Pass(wide.Idle) // counts what came
+	u.Pass(wide.Idle)
 	if err := await(t, "end", done); err == nil || err.Error() != "timed out" {
 		t.Errorf("got %v", err)
 	}
 	x.Finish(nil)
+}
+
+// Bytes that come are no reason to wait longer for a head.
+func TestUpstreamBoundOfHeads(t *testing.T) {
+	said := make(chan struct{})
+	d := serveRaw(t, func(c *visit) { c.head(); c.say(helloOK[:20]); close(said); c.untilClosed() })
+	u := newUpstream(t, d)
+	go func() { <-said; u.Pass(wide.Timeout) }()
+	begun := time.Now()
+	expect(t, "half a head", outcome(u, ask("GET", "/"), wide), "timeout: timed out")
+	if time.Since(begun) > longWait {
+		t.Error("the bound itself ended it")
+	}
 }
 
 // tcpPair is the two ends of a TCP connection.
