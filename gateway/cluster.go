@@ -150,7 +150,7 @@ func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error 
 		c.state.metrics.failed(phaseOf(err))
 		return err
 	}
-	dropHopByHop(&x.Response.Fields)
+	x.Response.Fields.DropHopByHop()
 	c.state.metrics.answered()
 	x.OnFinish(d)
 	x.OnFinish(c.state.metrics)

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bytes"
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
+	"unsafe"
 
 	"grapevine/gateway/exchange"
 )
@@ -20,30 +22,30 @@ const maxCorrelation = 128
 // of what the backend may have said.
 func correlate(next exchange.Handler) exchange.Handler {
 	return exchange.HandlerFunc(func(x *exchange.Exchange) {
-		x.CorrelationID = correlationID(x.Request.Fields)
+		id := correlationID(x)
+		x.CorrelationID = unsafe.String(unsafe.SliceData(id), len(id)) // which is as valid as any slice of the exchange
 		x.Request.Fields.DelFunc(correlationField) // in every spelling, so that a backend finds one
-		x.Request.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
+		x.Request.Fields.Add(CorrelationHeader, id)
 		next.Serve(x)
 		if x.Response.Status != 0 {
-			x.Response.Fields.Set(CorrelationHeader, []byte(x.CorrelationID))
+			x.Response.Fields.Set(CorrelationHeader, id)
 		}
 	})
 }
 
-func correlationField(name []byte) bool {
-	return exchange.EqualName(bytes.ReplaceAll(name, []byte("_"), []byte("-")), CorrelationHeader)
-}
+func correlationField(name []byte) bool { return exchange.SameField(name, CorrelationHeader) }
 
-func correlationID(fields exchange.Fields) string {
-	if sent := fields.Get(CorrelationHeader); validCorrelation(sent) {
-		return string(sent)
+func correlationID(x *exchange.Exchange) []byte {
+	if sent := x.Request.Fields.Get(CorrelationHeader); validCorrelation(sent) {
+		return x.Keep(append(x.Scratch(), sent...))
 	}
-	if trace := traceID(fields.Get("Traceparent")); trace != nil {
-		return string(trace)
+	if trace := traceID(x.Request.Fields.Get("Traceparent")); trace != nil {
+		return x.Keep(append(x.Scratch(), trace...))
 	}
-	var id [16]byte
-	rand.Read(id[:])
-	return hex.EncodeToString(id[:])
+	// An id has to differ from all others, not to be a secret.
+	id := binary.BigEndian.AppendUint64(make([]byte, 0, 16), rand.Uint64())
+	id = binary.BigEndian.AppendUint64(id, rand.Uint64())
+	return x.Keep(hex.AppendEncode(x.Scratch(), id))
 }
 
 // validCorrelation allows 1 to 128 of [A-Za-z0-9._:/-], which are safe in logs,
@@ -64,6 +66,9 @@ func validCorrelation(id []byte) bool {
 // traceID is the trace-id of a traceparent (W3C Trace Context §3.2.2): 32
 // lower-case hex digits, not all of them zero.
 func traceID(parent []byte) []byte {
+	if len(parent) == 0 {
+		return nil
+	}
 	parts := bytes.Split(parent, []byte("-"))
 	if len(parts) < 4 || len(parts[0]) != 2 || len(parts[1]) != 32 || string(parts[0]) == "ff" {
 		return nil

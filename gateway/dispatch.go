@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/routing"
@@ -58,40 +59,61 @@ func splitTarget(target []byte) (path requestPath, query []byte, err error) {
 	return path, query, err
 }
 
+// question is what a match needs in memory.
+type question struct {
+	routing.Request
+	host [256]byte
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
 // match decides by the canonical path. A path is refused when a backend that
 // reads it more leniently would see the path of another route.
-func (t *Table) match(req *exchange.Request, path requestPath, query []byte) (r *route, allow []string, err error) {
-	var buffer [256]byte
-	host, err := routing.Hostname(req.Authority, buffer[:0])
+func (t *Table) match(req *exchange.Request, path requestPath, query []byte) (*route, []string, error) {
+	q := questions.Get().(*question)
+	defer func() {
+		q.Request = routing.Request{}
+		questions.Put(q)
+	}()
+	host, err := routing.Hostname(req.Authority, q.host[:0])
 	if err != nil {
 		return nil, nil, err
 	}
-	ask := routing.Request{
+	q.Request = routing.Request{
 		Method: req.Method, Host: host, Path: path.Canonical, Query: query,
 		Fields: req.Fields, Client: req.Client.Unmap().WithZone(""), // ranges have no zones
 	}
-	found := t.trie.Match(&ask)
+	found := t.trie.Match(&q.Request)
 	if found.Err != nil {
 		return nil, nil, found.Err
 	}
-	r = routeOf(found)
+	r := routeOf(found)
+	if path.Marks == 0 && (r == nil || r.policy == routing.Policy{}) {
+		return r, found.Allow, nil
+	}
+	if err := t.readLeniently(q, path, r); err != nil {
+		return nil, nil, err
+	}
+	return r, found.Allow, nil
+}
+
+// readLeniently refuses a path that r does not want, or that other servers would
+// take for another route's.
+func (t *Table) readLeniently(q *question, path requestPath, r *route) error {
 	var policy routing.Policy
 	if r != nil {
 		policy = r.policy
 	}
-	if path.Marks == 0 {
-		return r, found.Allow, nil
-	}
 	if err := policy.Check(path.raw, path.Marks); err != nil {
-		return nil, nil, err
+		return err
 	}
 	for seen := range policy.Lenient(path.Path) {
-		ask.Path = seen
-		if other := t.trie.Match(&ask); other.Err != nil || other.Rule != nil && routeOf(other) != r {
-			return nil, nil, routing.ErrAmbiguous(path.raw)
+		q.Path = seen
+		if other := t.trie.Match(&q.Request); other.Err != nil || other.Rule != nil && routeOf(other) != r {
+			return routing.ErrAmbiguous(path.raw)
 		}
 	}
-	return r, found.Allow, nil
+	return nil
 }
 
 func routeOf(m routing.Match) *route {

@@ -141,15 +141,15 @@ func (q Question) exchange() (x *exchange.Exchange, path requestPath, query []by
 // follows from the question, and gives it as it is matched: with the forwarding
 // fields that every request gets. Those asked about are taken for a trusted
 // proxy's.
-func (t *Table) receive(req *exchange.Request) (matched exchange.Request) {
-	dropHopByHop(&req.Fields)
+func (t *Table) receive(req *exchange.Request) exchange.Request {
+	req.Fields.DropHopByHop()
 	req.Fields.DelFunc(underscoreTwin)
-	matched = *req
-	matched.Fields = slices.Clone(req.Fields)
-	t.believe(&matched)
-	matched.Client = req.Client
+	matched := exchange.Exchange{Request: *req}
+	matched.Request.Fields = slices.Clone(req.Fields)
+	t.believe(&matched.Request)
+	matched.Request.Client = req.Client
 	t.stampForwarded(&matched)
-	return matched
+	return matched.Request
 }
 
 // candidates lists what is tried, and how each came off.

@@ -32,7 +32,7 @@ func (t *Table) setForwarded(next exchange.Handler) exchange.Handler {
 		} else {
 			req.Fields.DelFunc(forwardingField)
 		}
-		t.stampForwarded(req)
+		t.stampForwarded(x)
 		next.Serve(x)
 	})
 }
@@ -75,22 +75,36 @@ func addresses(values func(func([]byte) bool)) []netip.Addr {
 
 // stampForwarded sets our own fields; what is left of a trusted proxy's is
 // kept, and the list of addresses goes on.
-func (t *Table) stampForwarded(req *exchange.Request) {
+func (t *Table) stampForwarded(x *exchange.Exchange) {
+	req := &x.Request
 	if peer := req.Peer.Addr(); peer.IsValid() {
-		list := bytes.Join(slices.Collect(req.Fields.Values(forwardedFor)), []byte(", "))
-		if len(list) > 0 {
-			list = append(list, ", "...)
+		list := x.Scratch()
+		for before := range req.Fields.Values(forwardedFor) {
+			list = append(append(list, before...), ", "...)
 		}
-		req.Fields.Set(forwardedFor, append(list, peer.String()...))
-		req.Fields.Set(realIP, []byte(req.Client.String()))
+		req.Fields.Set(forwardedFor, x.Keep(peer.AppendTo(list)))
+		req.Fields.Set(realIP, x.Keep(req.Client.AppendTo(x.Scratch())))
 	}
-	req.Fields.Set(forwardedProto, []byte(req.Scheme))
+	req.Fields.Set(forwardedProto, protoOf(req.Scheme))
 	if !req.Fields.Has(forwardedHost) {
-		req.Fields.Set(forwardedHost, req.Authority)
+		req.Fields.Add(forwardedHost, req.Authority)
 	}
 	if !req.Fields.Has(forwardedPort) {
-		req.Fields.Set(forwardedPort, portOf(req.Authority, req.Scheme))
+		req.Fields.Add(forwardedPort, portOf(req.Authority, req.Scheme))
 	}
+}
+
+// What is said often; nobody may change these bytes.
+var (
+	protoHTTP, protoHTTPS = []byte("http"), []byte("https")
+	portHTTP, portHTTPS   = []byte("80"), []byte("443")
+)
+
+func protoOf(scheme string) []byte {
+	if scheme == "https" {
+		return protoHTTPS
+	}
+	return protoHTTP
 }
 
 func portOf(authority []byte, scheme string) []byte {
@@ -99,15 +113,20 @@ func portOf(authority []byte, scheme string) []byte {
 		return authority[colon+1:]
 	}
 	if scheme == "https" {
-		return []byte("443")
+		return portHTTPS
 	}
-	return []byte("80")
+	return portHTTP
 }
 
 // forwardingField tells whether name is a forwarding field, or becomes one in
-// a backend that reads "_" and "-" as the same (CGI, RFC 3875 §4.1.18).
+// a backend that reads "_" and "-" as the same.
 func forwardingField(name []byte) bool {
-	return oneOf(bytes.ReplaceAll(name, []byte("_"), []byte("-")), forwardingFields)
+	for _, field := range forwardingFields {
+		if exchange.SameField(name, field) {
+			return true
+		}
+	}
+	return false
 }
 
 func underscoreTwin(name []byte) bool {

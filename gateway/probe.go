@@ -81,9 +81,21 @@ func (t *Table) probeAt(target []byte) probe {
 	if err != nil {
 		return 0 // dispatch refuses it
 	}
-	name := bytes.ToLower(path.Canonical)
+	if len(path.Canonical) > maxProbePath {
+		return 0
+	}
+	var buffer [maxProbePath]byte
+	name := buffer[:copy(buffer[:], path.Canonical)]
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			name[i] = c + ('a' - 'A')
+		}
+	}
 	if len(name) > 1 {
 		name = bytes.TrimSuffix(name, []byte("/"))
 	}
 	return t.probes[string(name)]
 }
+
+// maxProbePath bounds a path that may be a probe's; spec bounds a template.
+const maxProbePath = 2048

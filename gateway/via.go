@@ -29,11 +29,12 @@ func stampVia(next exchange.Handler) exchange.Handler {
 			})
 			return
 		}
-		passed := bytes.Join(values(req.Fields, "Via"), []byte(", "))
-		if len(passed) > 0 {
-			passed = append(passed, ", "...)
+		via := x.Scratch()
+		for passed := range req.Fields.Values("Via") {
+			via = append(append(via, passed...), ", "...)
 		}
-		req.Fields.Set("Via", fmt.Appendf(passed, "%s %s", req.Protocol, pseudonym))
+		via = append(append(append(via, req.Protocol...), ' '), pseudonym...)
+		req.Fields.Set("Via", x.Keep(via))
 		next.Serve(x)
 	})
 }
@@ -49,11 +50,4 @@ func hops(fields exchange.Fields) (n int) {
 		}
 	}
 	return n
-}
-
-func values(fields exchange.Fields, name string) (list [][]byte) {
-	for value := range fields.Values(name) {
-		list = append(list, value)
-	}
-	return list
 }

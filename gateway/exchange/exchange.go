@@ -15,7 +15,9 @@ type Exchange struct {
 
 	// Started is when the front had the request's head.
 	Started time.Time
-	// CorrelationID is the one id of this request, the client's or ours.
+	// CorrelationID is the one id of this request, the client's or ours. Like the
+	// slices of an Exchange it is invalid once that has finished: strings.Clone it
+	// to keep it.
 	CorrelationID string
 	// Route, Cluster and Destination name what served the request; empty until
 	// decided, and for answers that the gateway gives itself.
@@ -39,6 +41,7 @@ type Exchange struct {
 	Interim func(status int, fields Fields)
 
 	ctx      context.Context
+	scratch  []byte
 	hooks    []Hook
 	finished bool
 }
@@ -111,7 +114,11 @@ type Hook interface {
 // a front calls it.
 func (x *Exchange) Reset(ctx context.Context) {
 	fields, response, hooks := x.Request.Fields[:0], x.Response.Fields[:0], x.hooks[:0]
-	*x = Exchange{ctx: ctx, hooks: hooks}
+	scratch := x.scratch[:0]
+	if cap(scratch) < scratchSize {
+		scratch = make([]byte, 0, scratchSize)
+	}
+	*x = Exchange{ctx: ctx, hooks: hooks, scratch: scratch}
 	x.Request.Fields, x.Response.Fields = fields, response
 }
 
@@ -121,6 +128,16 @@ func (x *Exchange) Context() context.Context {
 		return context.Background()
 	}
 	return x.ctx
+}
+
+// RelayInterim relays an informational response of a destination, without what
+// ends at this hop.
+func (x *Exchange) RelayInterim(status int, fields Fields) {
+	if x.Interim == nil {
+		return
+	}
+	fields.DropHopByHop()
+	x.Interim(status, fields)
 }
 
 // OnFinish adds a hook. Hooks run in the reverse of the order they were added.
@@ -143,6 +160,23 @@ func (x *Exchange) Finish(err error) {
 		x.hooks[i].Finished(x, err)
 	}
 	clear(x.hooks)
+}
+
+// scratchSize is enough for what the chain says of a request.
+const scratchSize = 512
+
+// Scratch gives an empty slice to append to, whose memory lives as long as the
+// exchange. What was appended is handed to Keep before the next Scratch.
+func (x *Exchange) Scratch() []byte { return x.scratch[len(x.scratch):] }
+
+// Keep takes what was appended to Scratch, and gives it back.
+func (x *Exchange) Keep(b []byte) []byte {
+	if cap(b) == cap(x.scratch)-len(x.scratch) { // it still is in the same memory
+		x.scratch = x.scratch[:len(x.scratch)+len(b)]
+	} else {
+		x.scratch = b
+	}
+	return b[:len(b):len(b)]
 }
 
 // Handler answers an exchange: it fills Response and returns.

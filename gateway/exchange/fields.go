@@ -1,6 +1,9 @@
 package exchange
 
-import "iter"
+import (
+	"iter"
+	"unsafe"
+)
 
 // Field is one header line. Name and Value are slices of a buffer owned by
 // whoever made the Exchange.
@@ -42,9 +45,10 @@ func (f Fields) Values(name string) iter.Seq[[]byte] {
 	}
 }
 
-// Add appends a line.
+// Add appends a line. The name's bytes are those of the string: nobody may change
+// the bytes of a name in place.
 func (f *Fields) Add(name string, value []byte) {
-	*f = append(*f, Field{Name: []byte(name), Value: value})
+	*f = append(*f, Field{Name: unsafe.Slice(unsafe.StringData(name), len(name)), Value: value})
 }
 
 // Set replaces every line called name by one, in the first one's place.
@@ -90,6 +94,22 @@ func EqualName(name []byte, to string) bool {
 	}
 	return true
 }
+
+// SameField compares two field names as servers may that read "_" and "-" as the
+// same (CGI, RFC 3875 §4.1.18), without ASCII case.
+func SameField(name []byte, to string) bool {
+	if len(name) != len(to) {
+		return false
+	}
+	for i := range name {
+		if c, d := lower(name[i]), lower(to[i]); c != d && !(separates(c) && separates(d)) {
+			return false
+		}
+	}
+	return true
+}
+
+func separates(c byte) bool { return c == '-' || c == '_' }
 
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {

@@ -1,7 +1,5 @@
 package exchange
 
-import "bytes"
-
 // noTrailers are the fields that mean nothing, or too much, behind a body: those
 // of framing, routing, authentication and content (RFC 9110 §6.5.1), and those
 // that the gateway itself vouches for in the head.
@@ -16,9 +14,8 @@ var noTrailers = []string{
 // MayTrail tells whether a field may be forwarded as a trailer. "_" counts as
 // "-": backends that merge trailers may read them as the same.
 func MayTrail(name []byte) bool {
-	plain := bytes.ReplaceAll(name, []byte("_"), []byte("-"))
 	for _, no := range noTrailers {
-		if EqualName(plain, no) {
+		if SameField(name, no) {
 			return false
 		}
 	}

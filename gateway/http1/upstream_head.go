@@ -36,9 +36,7 @@ func (a *attempt) awaitHead() error {
 		if a.head.Status >= 200 || a.head.Status == http.StatusSwitchingProtocols {
 			return a.accept()
 		}
-		if a.x.Interim != nil {
-			a.x.Interim(a.head.Status, a.head.Fields)
-		}
+		a.x.RelayInterim(a.head.Status, a.head.Fields)
 	}
 	return errInterimFlood
 }

@@ -150,7 +150,7 @@ func (c *Condition) takesField(fields exchange.Fields) (takes, clear bool) {
 		switch {
 		case exchange.EqualName(fields[i].Name, c.Name):
 			exact++
-		case !twin(fields[i].Name, c.Name):
+		case !exchange.SameField(fields[i].Name, c.Name):
 			continue
 		}
 		lines++
@@ -168,7 +168,7 @@ func (c *Condition) takesLines(fields exchange.Fields) (takes, clear bool) {
 	takes = c.holdsFor(value, present)
 	var all []byte
 	for i := range fields {
-		if !exchange.EqualName(fields[i].Name, c.Name) && !twin(fields[i].Name, c.Name) {
+		if !exchange.SameField(fields[i].Name, c.Name) {
 			continue
 		}
 		if c.holdsFor(fields[i].Value, true) != takes {
@@ -181,21 +181,6 @@ func (c *Condition) takesLines(fields exchange.Fields) (takes, clear bool) {
 	}
 	return takes, c.holdsFor(all, true) == takes
 }
-
-// twin tells whether two names differ in nothing but "_" and "-".
-func twin(name []byte, to string) bool {
-	if len(name) != len(to) {
-		return false
-	}
-	for i, c := range name {
-		if d := to[i]; c != d && !(separates(c) && separates(d)) && (c|0x20 != d|0x20 || c|0x20 < 'a' || c|0x20 > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
-func separates(c byte) bool { return c == '-' || c == '_' }
 
 // holdsFor judges one reading.
 func (c *Condition) holdsFor(value []byte, present bool) bool {

@@ -181,9 +181,7 @@ func (a *attempt) trace() *httptrace.ClientTrace {
 			}
 		},
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-			if a.x.Interim != nil {
-				a.x.Interim(status, appendHeader(nil, http.Header(header)))
-			}
+			a.x.RelayInterim(status, appendHeader(nil, http.Header(header)))
 			return nil
 		},
 	}

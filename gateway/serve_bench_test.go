@@ -1,0 +1,92 @@
+package gateway_test
+
+import (
+	"bufio"
+	"net"
+	"testing"
+
+	"grapevine/gateway"
+	"grapevine/gateway/http1"
+	"grapevine/kv"
+)
+
+// answering is a backend that costs as little as one can: it answers each head
+// with the same bytes.
+func answering(b *testing.B) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { listener.Close() })
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 100\r\n\r\n" + string(make([]byte, 100)))
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				buffer := make([]byte, 4096)
+				for {
+					if n, err := conn.Read(buffer); err != nil || n < 4 {
+						return
+					}
+					if _, err := conn.Write(response); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "http://" + listener.Addr().String()
+}
+
+// One request after the other over one connection, through our engine, the whole
+// chain and a route, to a backend and back.
+func BenchmarkProxy(b *testing.B) {
+	store, err := kv.Open(kv.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	apply(b, store, kv.Put("gateway/routes/r", []byte(route("/r/{**rest}", answering(b)))))
+	g := gateway.New(gateway.Options{Source: store, Keeper: store})
+	if err := g.Load(); err != nil {
+		b.Fatal(err)
+	}
+	defer g.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http1.Server{Handler: g}
+	go server.Serve(listener)
+	defer server.Close()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	request := []byte("GET /r/a HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := conn.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		for {
+			line, err := reader.ReadSlice('\n')
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(line) == 2 {
+				break
+			}
+		}
+		if _, err := reader.Discard(100); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
