@@ -24,7 +24,7 @@ func correlate(next exchange.Handler) exchange.Handler {
 	return exchange.HandlerFunc(func(x *exchange.Exchange) {
 		id := correlationID(x)
 		x.CorrelationID = unsafe.String(unsafe.SliceData(id), len(id)) // which is as valid as any slice of the exchange
-		x.Request.Fields.DelFunc(correlationField) // in every spelling, so that a backend finds one
+		x.Request.Fields.DelFunc(correlationField)                     // in every spelling, so that a backend finds one
 		x.Request.Fields.Add(CorrelationHeader, id)
 		next.Serve(x)
 		if x.Response.Status != 0 {

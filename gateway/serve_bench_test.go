@@ -89,4 +89,3 @@ func BenchmarkProxy(b *testing.B) {
 		}
 	}
 }
-
