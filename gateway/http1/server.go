@@ -75,6 +75,7 @@ type Server struct {
 	dated     int64 // the second of date
 	// stopSweeper ends the sweeper, which is there while there are connections.
 	stopSweeper chan struct{}
+	swept       chan struct{} // closed when the latest sweeper has ended
 	empty       chan struct{} // closed when there are no connections; nil until somebody waits
 }
 

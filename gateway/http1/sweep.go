@@ -16,13 +16,19 @@ func (s *Server) startSweeper() {
 	}
 	s.clock.Store(int64(time.Since(s.epoch)))
 	s.tellDate(time.Now())
-	s.stopSweeper = make(chan struct{})
-	go s.sweepAll(s.stopSweeper)
+	before := s.swept
+	s.stopSweeper, s.swept = make(chan struct{}), make(chan struct{})
+	go s.sweepAll(s.stopSweeper, before, s.swept)
 }
 
 // sweepAll keeps the coarse clock, and looks after every connection, until stop is
-// closed.
-func (s *Server) sweepAll(stop <-chan struct{}) {
+// closed. It begins when the sweeper before it has ended: what a connection keeps
+// for its sweeper is only one's.
+func (s *Server) sweepAll(stop, before <-chan struct{}, ended chan<- struct{}) {
+	defer close(ended)
+	if before != nil {
+		<-before
+	}
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	var all []*conn
