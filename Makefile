@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race lint fmt fuzz bench bench-peers generate long clean
+.PHONY: help build run test check race lint fmt fuzz bench bench-peers generate long allocs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,12 +24,15 @@ run: build ## start one node with two echo backends: proxy :8080, API 127.0.0.1:
 test: ## everything a contributor waits for, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...
 
-check: lint long fuzz ## all of it: lint, the long tests, a short fuzz of each target
+check: lint allocs long fuzz ## all of it: lint, allocations, the long tests, a short fuzz of each target
 
 race: test ## the same as test, which always runs with the race detector
 
 long: ## the tests in their full length
 	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m ./...
+
+allocs: ## the tests that count allocations, of which the race detector makes more
+	$(GO) test -count=1 -run 'AllocatesNothing' ./gateway/...
 
 lint: ## gofumpt, vet, staticcheck, deadcode, tidy
 	@out=$$($(GO) tool gofumpt -l .); test -z "$$out" || { echo "gofumpt would change:"; echo "$$out"; exit 1; }

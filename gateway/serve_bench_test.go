@@ -12,7 +12,7 @@ import (
 
 // answering is a backend that costs as little as one can: it answers each head
 // with the same bytes.
-func answering(b *testing.B) string {
+func answering(b testing.TB) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -42,36 +42,35 @@ func answering(b *testing.B) string {
 	return "http://" + listener.Addr().String()
 }
 
-// One request after the other over one connection, through our engine, the whole
-// chain and a route, to a backend and back.
-func BenchmarkProxy(b *testing.B) {
+// proxying gives a function that sends one request over a connection that is kept,
+// through our engine, the whole chain and a route, to a backend and back.
+func proxying(b testing.TB) (ask func()) {
 	store, err := kv.Open(kv.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer store.Close()
+	b.Cleanup(func() { store.Close() })
 	apply(b, store, kv.Put("gateway/routes/r", []byte(route("/r/{**rest}", answering(b)))))
 	g := gateway.New(gateway.Options{Source: store, Keeper: store})
 	if err := g.Load(); err != nil {
 		b.Fatal(err)
 	}
-	defer g.Close()
+	b.Cleanup(g.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	server := &http1.Server{Handler: g}
 	go server.Serve(listener)
-	defer server.Close()
+	b.Cleanup(func() { server.Close() })
 	conn, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer conn.Close()
+	b.Cleanup(func() { conn.Close() })
 	request := []byte("GET /r/a HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n")
 	reader := bufio.NewReader(conn)
-	b.ReportAllocs()
-	for b.Loop() {
+	return func() {
 		if _, err := conn.Write(request); err != nil {
 			b.Fatal(err)
 		}
@@ -87,5 +86,26 @@ func BenchmarkProxy(b *testing.B) {
 		if _, err := reader.Discard(100); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func BenchmarkProxy(b *testing.B) {
+	ask := proxying(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		ask()
+	}
+}
+
+// A plain request costs no allocation, with its id, forwarding fields, Via and
+// metrics.
+func TestProxyAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector pools drop at random")
+	}
+	ask := proxying(t)
+	ask()
+	if n := testing.AllocsPerRun(500, ask); n > 0 {
+		t.Errorf("%v allocations a request", n)
 	}
 }
