@@ -3,13 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,53 +35,6 @@ type plan struct {
 	self     string // this program, for backend, relay and load
 	backend  int    // its port
 	run      run
-}
-
-// row is one measurement, and a line of the raw results.
-type row struct {
-	Work     string        `json:"work"`
-	Peer     string        `json:"peer"`
-	Sweep    int           `json:"sweep"`
-	Client   string        `json:"client,omitempty"`
-	Requests int           `json:"requests"`
-	Failed   int           `json:"failed"`
-	Reason   string        `json:"reason,omitempty"` // of the last failure, where it is known
-	Seconds  float64       `json:"seconds,omitempty"`
-	User     float64       `json:"user,omitempty"`   // CPU seconds of the proxy
-	System   float64       `json:"system,omitempty"` // CPU seconds of the proxy
-	P50      int           `json:"p50us,omitempty"`
-	P99      int           `json:"p99us,omitempty"`
-	P999     int           `json:"p999us,omitempty"`
-	Idle     float64       `json:"idleBytes,omitempty"` // memory per idle connection
-	Resident int           `json:"residentBytes,omitempty"`
-	Live     time.Duration `json:"liveNs,omitempty"` // from the start of the change until the new route answers
-	Closed   int           `json:"closed,omitempty"` // connections that the proxy closed
-	Detail   *wire.Result  `json:"detail,omitempty"`
-	Load     string        `json:"loadAverage"`
-	Problem  string        `json:"problem,omitempty"` // why there is no figure
-}
-
-// run is what one run of the bench found, the text of its tables.
-type run struct {
-	Start   time.Time     `json:"start"`
-	End     time.Time     `json:"end,omitzero"`
-	Command string        `json:"command"`
-	Sweeps  int           `json:"sweeps"`
-	Each    time.Duration `json:"durationNs"`
-	CPUs    int           `json:"cpus"`
-	Client  string        `json:"client"`
-	Go      string        `json:"go"`
-	Peers   []peerFacts   `json:"peers"`
-	rows    []row
-}
-
-// peerFacts are what identifies a peer.
-type peerFacts struct {
-	Name    string            `json:"name"`
-	Version string            `json:"version,omitempty"`
-	SHA256  string            `json:"sha256,omitempty"`
-	Skipped string            `json:"skipped,omitempty"` // why it was not measured
-	Configs map[string]string `json:"configs,omitempty"` // the sum of each configuration, by what it is for
 }
 
 // directName is the backend without a proxy, which shows that the backend and the client can do more than the proxies.
@@ -261,14 +212,6 @@ func (p *plan) keep(got row) {
 		time.Now().Format("15:04:05"), got.Work, got.Peer, got.Sweep+1, got.Requests, got.Failed, perMillion(got), got.Problem)
 }
 
-// perMillion is the figure of the bench: CPU seconds of the proxy for a million requests; 0 if there are none.
-func perMillion(r row) float64 {
-	if ok := r.Requests - r.Failed; ok > 0 {
-		return (r.User + r.System) / float64(ok) * 1e6
-	}
-	return 0
-}
-
 func (p *plan) loadOn(ctx context.Context, r *running, w work) row {
 	var before usage
 	var err error
@@ -332,150 +275,4 @@ func (p *plan) runLoad(ctx context.Context, port int, w work, duration time.Dura
 		Client: "own", Requests: result.Sent + result.Refused, Failed: result.Failed(), Seconds: result.Seconds,
 		P50: result.P50, P99: result.P99, P999: result.P999, Closed: result.Closed, Detail: &result,
 	}, nil
-}
-
-// measureFresh starts each peer anew for each measurement.
-func (p *plan) measureFresh(ctx context.Context, w work) {
-	sweeps := p.sweeps
-	if w.kind == idleConns {
-		sweeps = min(sweeps, idleSweeps)
-	}
-	for sweep := range sweeps {
-		for _, which := range p.peers {
-			if ctx.Err() != nil {
-				return
-			}
-			if which.name() == relayName && w.kind == oneChange {
-				continue
-			}
-			r, err := p.start(ctx, which, w)
-			if err != nil {
-				p.problem(which.name(), []work{w}, err)
-				continue
-			}
-			var got row
-			if w.kind == idleConns {
-				got, err = p.holdIdle(ctx, r, w)
-			} else {
-				got, err = p.changeUnderLoad(ctx, r, w)
-			}
-			if err != nil {
-				got.Problem = err.Error()
-			}
-			if ctx.Err() == nil {
-				p.record(w, r, sweep, got)
-			}
-			p.stopAll([]*running{r})
-		}
-	}
-}
-
-// idleSettle is how long connections do nothing before memory is read again.
-const idleSettle = 2 * time.Second
-
-// holdIdle opens connections, sends one request on each and then nothing.
-func (p *plan) holdIdle(ctx context.Context, r *running, w work) (row, error) {
-	var held []net.Conn
-	defer func() {
-		for _, conn := range held {
-			conn.Close()
-		}
-	}()
-	before, err := r.process.usage()
-	if err != nil {
-		return row{}, err
-	}
-	got := row{Client: "own"}
-	for range w.conns {
-		if ctx.Err() != nil {
-			return got, ctx.Err()
-		}
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.setup.port))
-		if err != nil {
-			return got, err
-		}
-		held = append(held, conn)
-		got.Requests++
-		if err := askOn(conn, w.path()); err != nil {
-			got.Failed++
-			got.Reason = err.Error()
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(idleSettle):
-	}
-	after, err := r.process.usage()
-	if err != nil {
-		return got, err
-	}
-	got.Idle = float64(after.resident-before.resident) / float64(w.conns)
-	got.Resident = before.resident
-	return got, nil
-}
-
-func askOn(conn net.Conn, path string) error {
-	conn.SetDeadline(time.Now().Add(stopPatience))
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n\r\n", path, wire.Host, strings.Join(wire.Fields, "\r\n")); err != nil {
-		return err
-	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d", response.StatusCode)
-	}
-	return nil
-}
-
-const (
-	addedPrefix = "/added/v1/"
-	// changeMargin is how long requests come before the change, and after it is served: the old workers of a peer that
-	// starts new ones close their connections then.
-	changeMargin = time.Second
-)
-
-// changeUnderLoad adds a route while requests come, and asks for it until it answers. Requests go to the first route, so
-// that a peer that tries routes in turn can serve the rate.
-func (p *plan) changeUnderLoad(ctx context.Context, r *running, w work) (row, error) {
-	type outcome struct {
-		row row
-		err error
-	}
-	loaded := make(chan outcome, 1)
-	stop := make(chan struct{})
-	first := w
-	first.routes = 1
-	go func() {
-		got, err := p.runLoad(ctx, r.setup.port, first, readyPatience+2*changeMargin, stop)
-		loaded <- outcome{got, err}
-	}()
-	pause(ctx, changeMargin)
-	begun := time.Now()
-	changed := r.setup
-	changed.prefixes = append(slices.Clone(changed.prefixes), addedPrefix)
-	err := r.peer.change(ctx, r.process, changed)
-	unanswered := 0
-	if err == nil {
-		unanswered, err = r.process.awaitStatus(ctx, r.setup.port, addedPrefix+w.body, http.StatusOK)
-	}
-	live := time.Since(begun)
-	pause(ctx, changeMargin)
-	close(stop)
-	got := <-loaded
-	got.row.Live = live
-	got.row.Requests += unanswered
-	got.row.Failed += unanswered
-	return got.row, errors.Join(err, got.err)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
