@@ -182,7 +182,7 @@ func TestFlush(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		l.Log(p, answered(), nil)
-		time.Sleep(flushEvery + time.Millisecond)
+		<-time.After(flushEvery + time.Millisecond) // in fake time
 		synctest.Wait()
 		if strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("after %s: %q", flushEvery, out.String())

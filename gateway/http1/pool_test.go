@@ -80,13 +80,13 @@ func TestPoolIdleConnectionsEnd(t *testing.T) {
 		})
 		for range 2 {
 			expect(t, "answer", outcome(u, ask("GET", "/"), wide), "200 hello")
-			time.Sleep(29 * time.Second)
+			pass(29 * time.Second)
 			synctest.Wait()
 			if n := open.Load(); n != 1 {
 				t.Errorf("%d connections after 29 s", n)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synctest.Wait()
 		if n := open.Load(); n != 0 {
 			t.Errorf("%d connections after 31 s", n)
@@ -104,7 +104,7 @@ func TestPoolOldestIdleConnectionsEndFirst(t *testing.T) {
 		u, _ := pipeUpstream(t, numbered)
 		finish(hold(t, u, 3))
 		for range 4 {
-			time.Sleep(10 * time.Second)
+			pass(10 * time.Second)
 			expect(t, "answer", outcome(u, ask("GET", "/"), wide), "200 3")
 		}
 		synctest.Wait()

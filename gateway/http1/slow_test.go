@@ -55,7 +55,7 @@ func TestSlowHead(t *testing.T) {
 		defer c.Close()
 		dribble.Go(func() {
 			for { // the bound is for all of the head
-				time.Sleep(100 * time.Millisecond)
+				pass(100 * time.Millisecond)
 				if _, err := io.WriteString(c, "a"); err != nil {
 					return
 				}
@@ -80,7 +80,7 @@ func TestIdle(t *testing.T) {
 		for range 3 {
 			c.send(getRoot)
 			c.receive("GET")
-			time.Sleep(bound(http1.DefaultIdleTimeout) / 2)
+			pass(bound(http1.DefaultIdleTimeout) / 2)
 		}
 		c.send(getRoot)
 		c.receive("GET")
@@ -94,7 +94,7 @@ func TestSlowBody(t *testing.T) {
 	slow(t, func(t *testing.T, c *client, bound func(time.Duration) time.Duration) {
 		c.send("POST / HTTP/1.1\r\n" + host + "Content-Length: 10\r\n\r\n")
 		for range 5 {
-			time.Sleep(bound(http1.DefaultBodyTimeout) * 3 / 4) // the bound is for each silence
+			pass(bound(http1.DefaultBodyTimeout) * 3 / 4) // the bound is for each silence
 			c.send("x")
 		}
 		if rest := c.endsAfter(bound(http1.DefaultBodyTimeout), time.Now()); !strings.Contains(rest, "timed out") {

@@ -71,7 +71,7 @@ func TestUpstreamDestinationTakesNoBody(t *testing.T) {
 func TestUpstreamSlowButNotSilent(t *testing.T) {
 	drip := func(c *visit, s string) {
 		for i := range len(s) {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if _, err := io.WriteString(c, s[i:i+1]); err != nil {
 				return
 			}
@@ -81,7 +81,7 @@ func TestUpstreamSlowButNotSilent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			u, _ := pipeUpstream(t, func(c *visit) { c.head(); drip(c, helloOK) })
 			expect(t, "head", outcome(u, ask("GET", "/"), exchange.Bounds{Timeout: bound, Idle: bound, Connect: bound}), "timeout: timed out")
-			time.Sleep(2 * time.Second) // until the destination has noticed
+			pass(2 * time.Second) // until the destination has noticed
 		})
 		synctest.Test(t, func(t *testing.T) {
 			u, _ := pipeUpstream(t, func(c *visit) {
@@ -101,14 +101,14 @@ func TestUpstreamTimeoutBeginsAtTheRequestsEnd(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			u, _ := pipeUpstream(t, func(c *visit) {
 				c.request()
-				time.Sleep(2 * time.Second)
+				pass(2 * time.Second)
 				c.say(helloOK)
 			})
 			x := ask("POST", "/")
 			sender := newSending(x, -1)
 			go func() {
 				for range 20 {
-					time.Sleep(time.Second)
+					pass(time.Second)
 					sender.pieces <- "x"
 				}
 				close(sender.pieces)
@@ -126,13 +126,13 @@ func TestUpstreamBoundsEndWithTheirExchange(t *testing.T) {
 			u, visits := pipeUpstream(t, func(c *visit) {
 				for c.request() != nil {
 					if n++; n > 1 {
-						time.Sleep(25 * time.Second)
+						pass(25 * time.Second)
 					}
 					c.say(helloOK)
 				}
 			})
 			expect(t, "first", outcome(u, ask("GET", "/"), exchange.Bounds{Timeout: bound, Idle: bound, Connect: bound}), "200 hello")
-			time.Sleep(20 * time.Second)
+			pass(20 * time.Second)
 			expect(t, "second", outcome(u, ask("GET", "/"), wide), "200 hello")
 			if n := visits.Load(); n != 1 {
 				t.Errorf("%d connections", n)
@@ -171,7 +171,7 @@ func TestUpstreamConnectBound(t *testing.T) {
 		x := withBody(ask("POST", "/"), memory("hello"), 5)
 		expect(t, "connect", outcome(u, x, exchange.Bounds{Timeout: time.Minute, Idle: time.Minute, Connect: 3 * time.Second}), "connect: timed out")
 		ctx, cancel := context.WithCancel(context.Background())
-		go func() { time.Sleep(time.Second); cancel() }()
+		go func() { pass(time.Second); cancel() }()
 		expect(t, "client", outcome(u, withContext(ctx, x), wide), "client_gone: the client left")
 		if n := x.Request.Body.(inMemory).Len(); n != 5 {
 			t.Errorf("the body was touched: %d bytes left", n)
