@@ -525,3 +525,16 @@ func TestResponseFieldsStay(t *testing.T) {
 		t.Errorf("fields %v", got.Header)
 	}
 }
+
+// What an operator's key hides in a file is judged as well: it shows through when
+// the key goes.
+func TestHiddenStaticFaults(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/clusters/z", `{"destinations":{"a":"http://127.0.0.1:1"}}`)
+	f.put("gateway/routes/r", route("/r", "http://127.0.0.1:1"))
+	err := f.gateway.SetStatic(parse(t, "clusters: {z: {loadBalancing: latency, destinations: {a: 'http://h:1'}}}\n"+
+		"routes: {r: {path: /r, backends: ['http://h:1'], requireAuth: true}}\n"))
+	if err == nil || !strings.Contains(err.Error(), "gateway/clusters/z: loadBalancing") || !strings.Contains(err.Error(), "gateway/routes/r: requireAuth") {
+		t.Errorf("SetStatic: %v; want both faults", err)
+	}
+}

@@ -200,7 +200,9 @@ func (g *Gateway) refusals(p *plan, static *spec.File, view kv.View) spec.Faults
 	return worsened(before, p, func(string) bool { return false })
 }
 
-// staticFaults are those of keys that no operator has written.
+// staticFaults are those of the file: of keys that no operator has written, and
+// what this version can't do of the values that an operator's key hides, since they
+// show through when that goes.
 func staticFaults(p *plan) spec.Faults {
 	var faults spec.Faults
 	for _, f := range p.faults() {
@@ -208,6 +210,17 @@ func staticFaults(p *plan) spec.Faults {
 			faults = append(faults, f)
 		}
 	}
+	for id, route := range p.static.Routes {
+		if key := routePrefix + id; p.decoded.get(key) != nil {
+			faults = append(faults, settingsIn(key, route, refusedInRoute, refusal)...)
+		}
+	}
+	for id, cluster := range p.static.Clusters {
+		if key := clusterPrefix + id; p.decoded.get(key) != nil {
+			faults = append(faults, settingsIn(key, cluster, refusedInCluster, refusal)...)
+		}
+	}
+	sortFaults(faults)
 	return faults
 }
 
