@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -198,10 +199,14 @@ func heap() uint64 {
 
 // What the benchmarks measure is right: the judge agrees on their tables.
 func TestMixedTable(t *testing.T) {
-	rules := mixedTable(2000)
+	size, asked := 2000, 500
+	if os.Getenv("GRAPEVINE_LONG") != "" {
+		size, asked = 100_000, 60
+	}
+	rules := mixedTable(size)
 	trie, judge := trieOf(rules...), newJudge(rules)
 	taken := 0
-	requests := requestsFor(rules, 500, func() int { return rand.IntN(len(rules)) })
+	requests := requestsFor(rules, asked, func() int { return rand.IntN(len(rules)) })
 	for i := range requests {
 		request := &requests[i]
 		got, want := trie.Match(request), judge.match(request)
@@ -215,7 +220,7 @@ func TestMixedTable(t *testing.T) {
 			t.Fatalf("%s%s: %v allocations", request.Host, request.Path, allocated)
 		}
 	}
-	if taken < 300 || taken == 500 {
-		t.Errorf("%d of 500 requests are taken", taken)
+	if taken < asked/2 || taken == asked {
+		t.Errorf("%d of %d requests are taken", taken, asked)
 	}
 }
