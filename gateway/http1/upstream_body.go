@@ -140,7 +140,7 @@ func (a *attempt) readSome(p []byte) (int, error) {
 func (a *attempt) readDirect(p []byte) (int, error) {
 	l := a.link
 	l.awaitRead(a.bounds.Idle)
-	n, err := l.conn.Read(p)
+	n, err := l.read(p)
 	if !l.rest() {
 		return n, errLinkEnded
 	}

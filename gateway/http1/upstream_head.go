@@ -26,7 +26,6 @@ var (
 
 // awaitHead relays informational responses and takes the final head.
 func (a *attempt) awaitHead() error {
-	a.from, a.to = 0, 0
 	for range maxInterim + 1 {
 		n, err := a.readHead()
 		if err != nil {
@@ -68,7 +67,7 @@ func (a *attempt) fill() error {
 	case a.to == len(a.buf):
 		a.buf = append(a.buf, make([]byte, len(a.buf))...)
 	}
-	n, err := a.link.conn.Read(a.buf[a.to:])
+	n, err := a.link.read(a.buf[a.to:])
 	if n > 0 {
 		a.to += n
 		a.answered = true

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"grapevine/gateway/exchange"
 )
@@ -35,6 +34,7 @@ type link struct {
 	probe func(fd uintptr) // peek, bound once
 	quiet bool             // what peek found
 	byte  [1]byte
+	talk  talk
 
 	// due is the tick at which the wait that is under way is late, or one of the
 	// constants. A final value stays: who sets another does so by
@@ -55,6 +55,7 @@ func newLink(p *linkPool, conn net.Conn) *link {
 	if s, ok := conn.(syscall.Conn); ok {
 		if raw, err := s.SyscallConn(); err == nil {
 			l.raw, l.probe = raw, l.peek
+			l.talk.bind()
 		}
 	}
 	return l
@@ -70,11 +71,8 @@ func (l *link) isQuiet() bool {
 	return l.raw.Control(l.probe) == nil && l.quiet
 }
 
-// peek is a system call of its own because that of the package unix makes room
-// for an address each time.
 func (l *link) peek(fd uintptr) {
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&l.byte[0])), 1,
-		syscall.MSG_PEEK|syscall.MSG_DONTWAIT, 0, 0)
+	_, errno := receive(fd, l.byte[:], syscall.MSG_PEEK)
 	l.quiet = errno == syscall.EAGAIN
 }
 

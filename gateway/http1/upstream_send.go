@@ -106,28 +106,44 @@ func short(err error) error {
 	return &requestBodyError{err}
 }
 
-// send writes what is in memory of the request, and sends the rest beside the
-// wait for the head.
+// send writes what is in memory of the request. It awaits the first of the answer
+// as well when that is all of the request; else the rest is sent beside the wait
+// for the head.
 func (a *attempt) send(whole bool) error {
+	a.from, a.to = 0, 0
+	if whole {
+		return a.sendWhole()
+	}
 	l := a.link
-	first := a.bounds.Timeout
-	if !whole {
-		first = a.bounds.Idle
-	}
-	l.await(first)
+	l.await(a.bounds.Idle)
 	n, err := l.conn.Write(a.buf[:a.out])
-	a.wrote = n > 0
-	switch {
-	case err != nil && n == 0:
-		return err // what could still come would answer nothing
-	case err != nil:
-		a.writeErr = err // the answer may have come before
-	case !whole:
-		if !l.rest() || !l.reset() {
-			return errLinkEnded
-		}
-		a.touched = true
-		a.sender = startSender(a)
+	if a.wrote = n > 0; err != nil {
+		return a.notSent(err)
 	}
+	if !l.rest() || !l.reset() {
+		return errLinkEnded
+	}
+	a.touched = true
+	a.sender = startSender(a)
 	return nil
+}
+
+// notSent is an error of sending. When something was sent the answer may have come
+// before it; when nothing was, what could still come would answer nothing.
+func (a *attempt) notSent(err error) error {
+	if !a.wrote {
+		return err
+	}
+	a.writeErr = err
+	return nil
+}
+
+func (a *attempt) sendWhole() error {
+	a.link.await(a.bounds.Timeout)
+	sent, n, err := a.link.converse(a.buf[:a.out], a.buf)
+	a.wrote, a.answered, a.to = sent > 0, n > 0, n
+	if err != nil && sent < a.out {
+		return a.notSent(err)
+	}
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -144,24 +143,17 @@ func (w *wire) readReady(fd uintptr) bool {
 	if w.in.take != nil {
 		p = w.in.take()
 	}
-	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
-		switch errno {
-		case 0:
-			w.in.n = int(n)
-			return true
-		case syscall.EINTR:
-			continue
-		case syscall.EAGAIN:
-			if w.in.drop != nil {
-				w.in.drop()
-			}
-			return false
-		default:
-			w.in.err = errno
-			return true
+	n, errno := receive(fd, p, 0)
+	if errno == syscall.EAGAIN {
+		if w.in.drop != nil {
+			w.in.drop()
 		}
+		return false
 	}
+	if w.in.n = n; errno != 0 {
+		w.in.n, w.in.err = 0, errno
+	}
+	return true
 }
 
 // Write writes p, each piece within bound.
@@ -197,12 +189,10 @@ func (w *wire) writeOnce(p []byte) error {
 
 func (w *wire) writeReady(fd uintptr) bool {
 	for len(w.out.p) > 0 {
-		p := w.out.p
-		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, errno := transmit(fd, w.out.p)
 		switch errno {
 		case 0:
-			w.out.p = p[n:]
-		case syscall.EINTR:
+			w.out.p = w.out.p[n:]
 		case syscall.EAGAIN:
 			return false
 		default:
