@@ -15,6 +15,7 @@ import (
 //	rev            4 bytes epoch, 8 bytes revision
 //	time           8 bytes seconds since 1970 (signed), 4 bytes nanoseconds, UTC
 //	hash           32 bytes
+//	signature      64 bytes
 //	epoch id       16 bytes
 
 // encoder appends values to buf.
@@ -112,6 +113,8 @@ func (d *decoder) time() time.Time {
 	}
 	return time.Unix(seconds, int64(nanoseconds)).UTC()
 }
+
+func (d *decoder) signature() [64]byte { return [64]byte(d.take(64)) }
 
 func (d *decoder) hash() Hash { return Hash(d.take(len(Hash{}))) }
 

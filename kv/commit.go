@@ -16,21 +16,6 @@ var (
 	ErrDiverged = errors.New("histories have diverged")
 )
 
-// Hash identifies a whole history: that of a revision covers that of the
-// revision before it.
-type Hash [32]byte
-
-// Head is the point in history at which a view stands.
-type Head struct {
-	Rev Rev
-	// EpochID is drawn at random when an epoch begins: two epochs with one
-	// counter can be told apart.
-	EpochID [16]byte
-	// Index is the raft index of the last commit, 0 on a single node.
-	Index uint64
-	Hash  Hash
-}
-
 // Commit is a transaction whose compares have been decided: it holds what
 // changes, not under which condition. Whoever applies it to the same head gets
 // the same view.
@@ -40,12 +25,17 @@ type Commit struct {
 	// that a rebuilt raft log does not change history.
 	Index uint64
 	Rev   Rev
+	// Signature is that of the head after the commit, all zero where nobody
+	// signed. It is not part of the hash: the hash is part of what is signed.
+	Signature [64]byte
 	// Prev is the hash of the head before, Hash that of the head after.
 	Prev, Hash Hash
 
 	By, Message string
 	At          time.Time
-	Effects     []Effect // in the order of their keys, each key once
+	// Else says that the compares did not hold, and Else was done.
+	Else    bool
+	Effects []Effect // in the order of their keys, each key once
 }
 
 // Effect is the outcome for one key. A delete carries only Entry.Key.
@@ -62,10 +52,13 @@ func (c Commit) entry(effect Effect) Entry {
 	return entry
 }
 
-// checkKeys refuses effects that Resolve would not have made. A key that comes
-// twice would be counted twice in the ledger, and the file refused when it is
-// opened next.
-func (c Commit) checkKeys() error {
+// check refuses what Resolve would not have made. A key that comes twice would be
+// counted twice in the ledger, and the file refused when it is opened next; what
+// is too large would make a store of which no snapshot can be read.
+func (c Commit) check() error {
+	if err := checkTexts(c.ID, c.By, c.Message); err != nil {
+		return err
+	}
 	for i, effect := range c.Effects {
 		key := effect.Entry.Key
 		if _, err := ParseKey(string(key)); err != nil {
@@ -74,13 +67,16 @@ func (c Commit) checkKeys() error {
 		if i > 0 && c.Effects[i-1].Entry.Key >= key {
 			return &KeyError{Key: string(key), Problem: fmt.Sprintf("comes after %q: effects stand in the order of their keys, each key once", c.Effects[i-1].Entry.Key)}
 		}
+		if err := checkValue(key, effect.Entry.Value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// head is where a view stands after the commit.
-func (c Commit) head(epochID [16]byte) Head {
-	return Head{Rev: c.Rev, EpochID: epochID, Index: c.Index, Hash: c.Hash}
+// Head is where a view stands after the commit, in the epoch of the given id.
+func (c Commit) Head(epochID [16]byte) Head {
+	return Head{Rev: c.Rev, EpochID: epochID, Index: c.Index, Hash: c.Hash, Signature: c.Signature}
 }
 
 // hash chains what the commit does to the history before it.
@@ -89,16 +85,6 @@ func (c Commit) hash() Hash {
 	h.Write(c.Prev[:])
 	h.Write(encodeChange(c))
 	return Hash(h.Sum(nil))
-}
-
-// genesis is the head of an empty history. Its hash holds the epoch's id, so
-// that the histories of two clusters differ from their first revision on.
-func genesis(epoch uint32, epochID [16]byte) Head {
-	return Head{
-		Rev:     Rev{Epoch: epoch},
-		EpochID: epochID,
-		Hash:    sha256.Sum256(append([]byte("grapevine epoch "), epochID[:]...)),
-	}
 }
 
 // canonicalTime drops what does not travel: the monotonic reading and the zone.

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +26,12 @@ var (
 	bucketEntries = []byte("op")    // key -> entry
 	bucketHistory = []byte("hist")  // revName -> step
 	bucketLocal   = []byte("local") // local name -> value
-	buckets       = [][]byte{bucketMeta, bucketEntries, bucketHistory, bucketLocal}
+	// bucketRequests holds revName -> request, for commits that have left the
+	// history and whose ids are still answered for. The rest stand in their steps.
+	// It is made with the first write: files of the first version lack it.
+	bucketRequests = []byte("ids")
+
+	buckets = [][]byte{bucketMeta, bucketEntries, bucketHistory, bucketLocal}
 )
 
 // disk is the file. It is read once, when it is opened; after that it is only
@@ -45,10 +49,10 @@ type disk struct {
 }
 
 // saveSteps writes new steps and what they do to the entries, and forgets those
-// that left the history. h is the history after that.
-func (d *disk) saveSteps(added, dropped []*step, h history) error {
+// that left the history, but for their requests.
+func (d *disk) saveSteps(added, dropped []*step, old, next *state) error {
 	return d.update(func(tx *bolt.Tx, l *ledger) error {
-		l.head, l.base = h.head(), h.base
+		l.head, l.base = next.view.head, next.history.base
 		for _, s := range added {
 			if err := saveStep(tx, l, s); err != nil {
 				return err
@@ -59,7 +63,7 @@ func (d *disk) saveSteps(added, dropped []*step, h history) error {
 				return err
 			}
 		}
-		return nil
+		return saveRequests(tx, l, old, next)
 	})
 }
 
@@ -85,16 +89,44 @@ func saveEffect(tx *bolt.Tx, l *ledger, effect Effect, before *Entry) error {
 	return entries.Put(key, record)
 }
 
+// saveRequests writes the requests of the commits that left the history, and
+// forgets those that are no longer answered for.
+func saveRequests(tx *bolt.Tx, l *ledger, old, next *state) error {
+	bucket := tx.Bucket(bucketRequests)
+	leaving := next.requests.until(next.history.base.Rev)[len(next.requests.until(old.history.base.Rev)):]
+	for _, r := range leaving {
+		if err := saveRequest(bucket, l, r); err != nil {
+			return err
+		}
+	}
+	for _, r := range old.requests.until(old.history.base.Rev) {
+		if next.requests.reach(r.result.Rev) {
+			break
+		}
+		l.requests.remove(encodeRequest(r))
+		if err := bucket.Delete(revName(r.result.Rev)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func saveRequest(bucket *bolt.Bucket, l *ledger, r *request) error {
+	record := encodeRequest(r)
+	l.requests.add(record)
+	return bucket.Put(revName(r.result.Rev), record)
+}
+
 // saveLocal replaces a local value; nil means none.
 func (d *disk) saveLocal(name string, old, value []byte) error {
 	return d.update(func(tx *bolt.Tx, l *ledger) error {
 		if old != nil {
-			l.local.remove(seal([]byte(name), old))
+			l.local.remove(seal(localVersion, []byte(name), old))
 		}
 		if value == nil {
 			return tx.Bucket(bucketLocal).Delete([]byte(name))
 		}
-		record := seal([]byte(name), value)
+		record := seal(localVersion, []byte(name), value)
 		l.local.add(record)
 		return tx.Bucket(bucketLocal).Put([]byte(name), record)
 	})
@@ -119,6 +151,9 @@ func (d *disk) transact(change func(*bolt.Tx, *ledger) error, next *ledger) erro
 	tx, err := d.db.Begin(true)
 	if err != nil {
 		return err
+	}
+	if _, err := tx.CreateBucketIfNotExists(bucketRequests); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
 	if err := change(tx, next); err != nil {
 		return errors.Join(err, tx.Rollback())
@@ -145,7 +180,8 @@ func (d *disk) unchanged() bool {
 	same := false
 	err := guard(func() error {
 		return d.db.View(func(tx *bolt.Tx) error {
-			same = bytes.Equal(tx.Bucket(bucketMeta).Get(ledgerName), encodeLedger(d.ledger))
+			found, problem := decodeLedger(tx.Bucket(bucketMeta).Get(ledgerName))
+			same = problem == "" && found == d.ledger
 			return nil
 		})
 	})

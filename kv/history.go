@@ -62,7 +62,7 @@ func (h history) trim(revs int, bytes int64) (kept history, dropped []*step) {
 	n := 0
 	for len(h.steps)-n > revs || h.bytes > bytes {
 		h.bytes -= h.steps[n].size()
-		h.base = h.steps[n].commit.head(h.base.EpochID)
+		h.base = h.steps[n].commit.Head(h.base.EpochID)
 		n++
 	}
 	if n == 0 {
@@ -81,7 +81,16 @@ func (h history) headAt(n int) Head {
 	if n == 0 {
 		return h.base
 	}
-	return h.steps[n-1].commit.head(h.base.EpochID)
+	return h.steps[n-1].commit.Head(h.base.EpochID)
+}
+
+// commit finds the commit that made rev, if it is kept.
+func (h history) commit(rev Rev) (Commit, bool) {
+	head := h.head().Rev
+	if rev.Epoch != head.Epoch || rev.Rev <= h.base.Rev.Rev || rev.Rev > head.Rev {
+		return Commit{}, false
+	}
+	return h.steps[rev.Rev-h.base.Rev.Rev-1].commit, true
 }
 
 // after returns the steps that follow rev, or a *CompactedError if the history

@@ -26,6 +26,9 @@ func (d *disk) loadInto(found *contents) func(*bolt.Tx) error {
 		if found.history, err = loadHistory(tx, d.ledger); err != nil {
 			return err
 		}
+		if found.requests, err = loadRequests(tx, d.ledger, found.history); err != nil {
+			return err
+		}
 		found.local, err = loadLocal(tx, d.ledger)
 		return err
 	}
@@ -67,10 +70,36 @@ func loadHistory(tx *bolt.Tx, l ledger) (history, error) {
 	return h, err
 }
 
+// loadRequests reads those from before the history and takes the rest from it.
+func loadRequests(tx *bolt.Tx, l ledger, h history) (requests, error) {
+	var before []*request
+	seen := tally{}
+	read := func(name, record []byte) error {
+		r, problem := decodeRequest(name, record)
+		if problem == "" && r.result.Rev.Compare(h.base.Rev) > 0 {
+			problem = "is not from before the history"
+		}
+		if problem != "" {
+			return corrupt(problem, "the record %x of the request ids", name)
+		}
+		seen.add(record)
+		before = append(before, r)
+		return nil
+	}
+	var err error
+	if bucket := tx.Bucket(bucketRequests); bucket != nil {
+		err = bucket.ForEach(read)
+	}
+	if err == nil && seen != l.requests {
+		err = corrupt(fmt.Sprintf("are not the last ones: there are %d of %d", seen.count, l.requests.count), "the request ids")
+	}
+	return requests{}.with(before).extend(h.steps), err
+}
+
 func loadLocal(tx *bolt.Tx, l ledger) (*iradix.Tree[[]byte], error) {
 	names, seen := iradix.New[[]byte]().Txn(), tally{}
 	err := tx.Bucket(bucketLocal).ForEach(func(name, record []byte) error {
-		value, problem := unseal(name, record)
+		_, value, problem := unseal(localVersion, name, record)
 		if problem != "" {
 			return corrupt(problem, "the record of local name %q", name)
 		}

@@ -205,7 +205,7 @@ func TestNewerRecord(t *testing.T) {
 	if err := openStore(t, Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	content := []byte{recordVersion + 1, 'x'}
+	content := []byte{ledgerVersion + 1, 'x'}
 	record := binary.BigEndian.AppendUint32(content, checksum(ledgerName, content))
 	rewrite(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(ledgerName, record) })
 	if _, err := Open(Options{Path: path}); err == nil || !strings.Contains(err.Error(), "newer version") {

@@ -5,9 +5,19 @@ import (
 	"hash/crc32"
 )
 
-// recordVersion is the first byte of every record. A later form gets the next
-// number, and this one stays readable.
-const recordVersion = 1
+// Each kind of record has a version of its own, which is the record's first
+// byte. A later form gets the next number, and the earlier ones stay readable.
+//
+// Steps and ledgers of version 1 had no signatures, the steps no Else, and the
+// ledger no requests. Entries stay at 1, because they are the same, and because
+// the ledger counts on the checksum that an entry's record was written with.
+const (
+	entryVersion   = 1
+	stepVersion    = 2
+	ledgerVersion  = 2
+	requestVersion = 1
+	localVersion   = 1
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -19,26 +29,30 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //
 // The name under which the record is stored is part of the checksum, so that a
 // sound record under another's name is found out.
-func seal(name, body []byte) []byte {
+func seal(version byte, name, body []byte) []byte {
 	record := make([]byte, 0, 1+len(body)+4)
-	record = append(record, recordVersion)
+	record = append(record, version)
 	record = append(record, body...)
 	return binary.BigEndian.AppendUint32(record, checksum(name, record))
 }
 
-// unseal returns the body of a record, or what is wrong with it.
-func unseal(name, record []byte) (body []byte, problem string) {
+// unseal returns the version and the body of a record, or what is wrong with it.
+// newest is the last version that the caller can read.
+func unseal(newest byte, name, record []byte) (version byte, body []byte, problem string) {
 	if len(record) < 1+4 {
-		return nil, "is cut short"
+		return 0, nil, "is cut short"
 	}
 	content, crc := record[:len(record)-4], record[len(record)-4:]
 	if binary.BigEndian.Uint32(crc) != checksum(name, content) {
-		return nil, "does not match its checksum"
+		return 0, nil, "does not match its checksum"
 	}
-	if content[0] != recordVersion {
-		return nil, "is of a newer version than this program knows"
+	switch version = content[0]; {
+	case version == 0:
+		return 0, nil, "has no version"
+	case version > newest:
+		return 0, nil, "is of a newer version than this program knows"
 	}
-	return content[1:], ""
+	return version, content[1:], ""
 }
 
 func checksum(name, content []byte) uint32 {
@@ -87,11 +101,11 @@ func (d *decoder) entry(key Key) Entry {
 func encodeEntry(entry Entry) []byte {
 	var e encoder
 	e.entry(entry)
-	return seal([]byte(entry.Key), e.buf)
+	return seal(entryVersion, []byte(entry.Key), e.buf)
 }
 
 func decodeEntry(key Key, record []byte) (entry Entry, problem string) {
-	body, problem := unseal([]byte(key), record)
+	_, body, problem := unseal(entryVersion, []byte(key), record)
 	if problem != "" {
 		return Entry{}, problem
 	}
@@ -110,16 +124,21 @@ func encodeStep(s *step) []byte {
 			e.entry(*entry)
 		}
 	}
-	return seal(revName(s.commit.Rev), e.buf)
+	return seal(stepVersion, revName(s.commit.Rev), e.buf)
 }
 
 func decodeStep(name, record []byte) (s *step, problem string) {
-	body, problem := unseal(name, record)
+	version, body, problem := unseal(stepVersion, name, record)
 	if problem != "" {
 		return nil, problem
 	}
 	d := decoder{rest: body}
-	s = &step{commit: d.commit()}
+	s = &step{}
+	if version == 1 {
+		s.commit = d.commitV1()
+	} else {
+		s.commit = d.commit()
+	}
 	for _, effect := range s.commit.Effects {
 		var before *Entry
 		if d.flag() {
@@ -138,54 +157,3 @@ func revName(rev Rev) []byte {
 	e.rev(rev)
 	return e.buf
 }
-
-// ledger is the one record that vouches for all others. Every transaction on
-// disk rewrites it.
-type ledger struct {
-	head Head // of the view
-	base Head // where the kept history begins
-	// entries and local are over the records of these two buckets. The history
-	// needs none: its hashes chain it from base to head.
-	entries, local tally
-}
-
-var ledgerName = []byte("ledger")
-
-// encodeLedger writes head, base (each: rev, epoch id, u64 index, hash) and the
-// tallies of entries and local (each: u64 count, u64 sum).
-func encodeLedger(l ledger) []byte {
-	var e encoder
-	e.head(l.head)
-	e.head(l.base)
-	e.tally(l.entries)
-	e.tally(l.local)
-	return seal(ledgerName, e.buf)
-}
-
-func decodeLedger(record []byte) (l ledger, problem string) {
-	body, problem := unseal(ledgerName, record)
-	if problem != "" {
-		return ledger{}, problem
-	}
-	d := decoder{rest: body}
-	l = ledger{head: d.head(), base: d.head(), entries: d.tally(), local: d.tally()}
-	return l, d.end()
-}
-
-func (e *encoder) head(h Head) {
-	e.rev(h.Rev)
-	e.raw(h.EpochID[:])
-	e.u64(h.Index)
-	e.raw(h.Hash[:])
-}
-
-func (d *decoder) head() Head {
-	return Head{Rev: d.rev(), EpochID: [16]byte(d.take(16)), Index: d.u64(), Hash: d.hash()}
-}
-
-func (e *encoder) tally(t tally) {
-	e.u64(t.count)
-	e.u64(t.sum)
-}
-
-func (d *decoder) tally() tally { return tally{count: d.u64(), sum: d.u64()} }

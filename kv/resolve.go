@@ -23,18 +23,18 @@ func (v View) Resolve(t Txn) (Commit, Result, error) {
 	}
 	commit := Commit{
 		ID: t.ID, Rev: v.head.Rev.Next(), Prev: v.head.Hash,
-		By: t.By, Message: t.Message, At: canonicalTime(t.At),
+		By: t.By, Message: t.Message, At: canonicalTime(t.At), Else: !succeeded,
 	}
 	commit.Effects = v.effects(ops, commit)
 	if len(commit.Effects) == 0 {
 		return Commit{}, Result{Succeeded: succeeded, Rev: v.head.Rev}, nil
 	}
 	commit.Hash = commit.hash()
-	return commit, commit.result(succeeded), nil
+	return commit, commit.result(), nil
 }
 
-func (c Commit) result(succeeded bool) Result {
-	result := Result{Succeeded: succeeded, Rev: c.Rev}
+func (c Commit) result() Result {
+	result := Result{Succeeded: !c.Else, Rev: c.Rev}
 	for _, effect := range c.Effects {
 		result.Changed = append(result.Changed, effect.Entry.Key)
 		if effect.Deleted {

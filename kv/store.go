@@ -43,9 +43,10 @@ type Store struct {
 
 // state is what readers see of the shared keys, replaced as a whole.
 type state struct {
-	view    View
-	history history // leads to view
-	changed chan struct{}
+	view     View
+	history  history // leads to view
+	requests requests
+	changed  chan struct{}
 }
 
 // Open opens the store at its path, or creates it. A new store is at revision 0
@@ -67,16 +68,17 @@ func Open(o Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.now.Store(&state{view: found.view, history: found.history, changed: make(chan struct{})})
+	s.now.Store(&state{view: found.view, history: found.history, requests: found.requests, changed: make(chan struct{})})
 	s.local.Store(found.local)
 	return s, nil
 }
 
 // contents is all that a store holds.
 type contents struct {
-	view    View
-	history history
-	local   *iradix.Tree[[]byte]
+	view     View
+	history  history
+	requests requests
+	local    *iradix.Tree[[]byte]
 }
 
 // newContents is a store that nothing was written to.
@@ -146,12 +148,13 @@ func (s *Store) Merge(commits ...Commit) error {
 	}
 	added := history.steps[len(now.history.steps):]
 	history, dropped := history.trim(s.revs, s.bytes)
+	next := &state{view: view, history: history, requests: now.requests.extend(added), changed: make(chan struct{})}
 	if s.disk != nil {
-		if err := s.disk.saveSteps(added, dropped, history); err != nil {
+		if err := s.disk.saveSteps(added, dropped, now, next); err != nil {
 			return err
 		}
 	}
-	s.publish(now, &state{view: view, history: history, changed: make(chan struct{})})
+	s.publish(now, next)
 	return nil
 }
 

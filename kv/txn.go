@@ -11,13 +11,18 @@ const (
 	MaxValueBytes = 256 << 10
 	MaxTxnBytes   = 4 << 20
 	MaxTxnOps     = 10_000
+
+	MaxIDBytes      = 128      // as the API bounds a correlation id
+	MaxAuthorBytes  = 1 << 10  // of By
+	MaxMessageBytes = 16 << 10 // of Message
 )
 
 // Txn is a conditional change: if every compare holds, Then is done as a whole,
 // else Else is. Operations take effect in their order, and the last one on a key
 // wins; a key counts as written once.
 type Txn struct {
-	// ID is the request's id. It travels with the commit and orders nothing.
+	// ID is the request's id, empty if it has none. It travels with the commit and
+	// orders nothing: Store.Committed finds by it what has been done already.
 	ID      string
 	Compare []Compare
 	Then    []Op
@@ -82,8 +87,25 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("key %q: %s is %d, at most %d is allowed", e.Key, e.What, e.Got, e.Max)
 }
 
+// checkTexts bounds what a transaction, or a commit, says of itself.
+func checkTexts(id, by, message string) error {
+	for _, text := range [...]LimitError{
+		{What: "the id's size in bytes", Got: len(id), Max: MaxIDBytes},
+		{What: "the author's size in bytes", Got: len(by), Max: MaxAuthorBytes},
+		{What: "the message's size in bytes", Got: len(message), Max: MaxMessageBytes},
+	} {
+		if text.Got > text.Max {
+			return &text
+		}
+	}
+	return nil
+}
+
 // check refuses what no view can resolve.
 func (t Txn) check() error {
+	if err := checkTexts(t.ID, t.By, t.Message); err != nil {
+		return err
+	}
 	if n := len(t.Compare) + len(t.Then) + len(t.Else); n > MaxTxnOps {
 		return &LimitError{What: "the number of compares and operations", Got: n, Max: MaxTxnOps}
 	}
@@ -111,11 +133,18 @@ func (o Op) check() error {
 	case OpDeleteRange:
 		return checkRange(o.Prefix)
 	case OpPut, OpDelete:
-		if len(o.Value) > MaxValueBytes {
-			return &LimitError{Key: o.Key, What: "the value's size in bytes", Got: len(o.Value), Max: MaxValueBytes}
+		if err := checkValue(o.Key, o.Value); err != nil {
+			return err
 		}
 		_, err := ParseKey(string(o.Key))
 		return err
 	}
 	return fmt.Errorf("operation on key %q: unknown kind %d", o.Key, o.Kind)
+}
+
+func checkValue(key Key, value []byte) error {
+	if len(value) > MaxValueBytes {
+		return &LimitError{Key: key, What: "the value's size in bytes", Got: len(value), Max: MaxValueBytes}
+	}
+	return nil
 }

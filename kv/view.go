@@ -55,13 +55,14 @@ func (v View) Under(prefix string) iter.Seq[Entry] {
 }
 
 // Apply returns the view after c. It returns ErrGap if c is not the next
-// revision, ErrDiverged if c belongs to another history than v, and a *KeyError if
-// its effects are not on keys in ascending order, each once.
+// revision, ErrDiverged if c belongs to another history than v, a *KeyError if its
+// effects are not on keys in ascending order, each once, and a *LimitError if
+// something in it is too large.
 func (v View) Apply(c Commit) (View, error) {
 	if err := v.follows(c); err != nil {
 		return View{}, err
 	}
-	if err := c.checkKeys(); err != nil {
+	if err := c.check(); err != nil {
 		return View{}, fmt.Errorf("revision %s: %w", c.Rev, err)
 	}
 	keys := v.begin()
@@ -74,7 +75,7 @@ func (v View) Apply(c Commit) (View, error) {
 		entry := c.entry(effect)
 		keys.Insert(key, &entry)
 	}
-	return View{head: c.head(v.head.EpochID), keys: keys.CommitOnly(), trail: v.trail.extend(c)}, nil
+	return View{head: c.Head(v.head.EpochID), keys: keys.CommitOnly(), trail: v.trail.extend(c)}, nil
 }
 
 // follows checks that c may be applied to v.
