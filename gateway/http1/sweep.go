@@ -65,11 +65,20 @@ func (s *Server) sweepable(all []*conn) []*conn {
 }
 
 // watch ends the exchange of a client that has left, once it has waited for a
-// round: short waits cost no system call.
+// round: short waits cost no system call. Of a client that is idle for a round it
+// asks once whether it had left already when it became so.
 func (c *conn) watch() {
 	wait := c.waits.Load()
-	if wait&1 == 1 && wait == c.seen && c.hungUp() {
-		c.life.Load().end()
+	switch {
+	case wait != c.seen:
+	case wait&1 == 1:
+		if c.hungUp() {
+			c.life.Load().end()
+		}
+	case wait != c.asked && c.state.Load() == idle:
+		if c.asked = wait; c.ended() {
+			c.closeIfIdle()
+		}
 	}
 	c.seen = wait
 }

@@ -41,6 +41,7 @@ type turn struct {
 	expects bool // the client waits for 100
 
 	skipEmptyLine bool // before a request
+	parsed        bool // isWhole has parsed the head
 
 	broken bool // the connection must end with this exchange
 
@@ -56,7 +57,7 @@ var turns = sync.Pool{New: func() any {
 
 func takeTurn(c *conn) *turn {
 	t := turns.Get().(*turn)
-	t.c, t.in = c, t.page[:]
+	t.c, t.in, t.skipEmptyLine, t.parsed = c, t.page[:], true, false
 	return t
 }
 
@@ -89,6 +90,7 @@ func (t *turn) settle() {
 	}
 	spoil(t.out[:])
 	t.from, t.to = 0, len(ahead)
+	t.skipEmptyLine = true
 }
 
 // enlarge gives in more room. What it held stays where it is.
@@ -105,6 +107,10 @@ func (t *turn) ahead() int { return t.to - t.from }
 // readHead reads a request's head, of which bytes are there. The error is a
 // *Refusal, or what the connection says.
 func (t *turn) readHead() error {
+	if t.parsed {
+		t.parsed = false
+		return nil
+	}
 	t.c.armRead(t.c.s.headTimeout())
 	err := t.parseHead()
 	if inTime := t.c.restRead(); !inTime || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -114,7 +120,6 @@ func (t *turn) readHead() error {
 }
 
 func (t *turn) parseHead() error {
-	t.skipEmptyLine = true
 	for seen := 0; ; {
 		if t.headBegins() {
 			n, err := t.head.Parse(t.in[t.from:t.to], seen)
@@ -129,6 +134,22 @@ func (t *turn) parseHead() error {
 			return err
 		}
 	}
+}
+
+// isWhole tells whether all of a request is there, and nothing more of the client
+// is needed to answer it.
+func (t *turn) isWhole() bool {
+	if !t.headBegins() {
+		return false
+	}
+	n, err := t.head.Parse(t.in[t.from:t.to], 0)
+	if n == 0 || err != nil {
+		return false // readHead will say so
+	}
+	t.from += n
+	t.bodyAt = t.from
+	t.parsed = t.head.Framing != NoBody || t.head.Upgrade != ""
+	return !t.parsed
 }
 
 // headBegins takes away one empty line, which may stand before a request (RFC
@@ -167,31 +188,30 @@ func (t *turn) refill() error {
 	return t.fill()
 }
 
-// exchange answers the request whose head was read. again tells whether another
-// one may follow on the connection.
-func (t *turn) exchange() (again bool) {
+// exchange answers the request whose head was read.
+func (t *turn) exchange() next {
 	t.fillExchange()
 	t.handle()
 	if t.x.Response.Status == 101 && t.x.Response.Tunnel != nil && t.x.Request.Upgrade != "" {
 		t.switchProtocols()
-		return false
+		return end
 	}
 	p, err := t.answer()
 	t.body.stop()
 	t.x.Finish(err)
 	t.c.renewLife()
 	switch {
+	case err != nil && p.framing == ByClose: // where the connection's end is the body's
+		return breakOff
 	case err != nil:
-		t.breakOff(p)
-		return false
+		return end
 	case !p.keep && t.body.settled() && t.ahead() == 0 && !t.head.KeepAlive:
-		return false // the client said that it sends no more
+		return end // the client said that it sends no more
 	case !p.keep || !t.body.drain():
-		t.linger()
-		return false
+		return hearOut
 	}
 	t.settle()
-	return true
+	return wait
 }
 
 // fillExchange describes the request.
@@ -238,7 +258,7 @@ func (t *turn) logPanic(cause any) {
 }
 
 // refuse answers what is no request.
-func (t *turn) refuse(r *Refusal) {
+func (t *turn) refuse(r *Refusal) next {
 	t.x.Reset(t.c.life.Load())
 	t.x.Started = time.Now()
 	t.begun, t.broken, t.expects = false, true, false
@@ -254,16 +274,9 @@ func (t *turn) refuse(r *Refusal) {
 	t.x.Finish(err)
 	t.c.renewLife()
 	if err == nil && r != errLateHead {
-		t.linger()
+		return hearOut
 	}
-}
-
-// breakOff ends the connection so that the response can't look whole. Where the
-// end of the connection is the end of the body, it has to be reset.
-func (t *turn) breakOff(p plan) {
-	if p.framing == ByClose {
-		t.c.reset()
-	}
+	return end
 }
 
 // linger ends a connection whose client may still be sending: to close it at once

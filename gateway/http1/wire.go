@@ -36,8 +36,6 @@ type wire struct {
 		alarm
 		ready func(fd uintptr) bool // bound once
 		p     []byte
-		take  func() []byte // makes p when something can be read
-		drop  func()        // undoes take
 		n     int
 		err   error
 		first [1]byte // where there is no descriptor
@@ -105,24 +103,6 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.readRaw()
 }
 
-// readInto waits and then reads into what take gives. drop undoes a take that was
-// in vain. Without a descriptor one byte is read first, as a wait without a
-// buffer.
-func (w *wire) readInto(take func() []byte, drop func()) (int, error) {
-	if w.raw == nil {
-		n, err := w.conn.Read(w.in.first[:])
-		if n == 0 {
-			return 0, err
-		}
-		take()[0] = w.in.first[0]
-		return 1, nil
-	}
-	w.in.take, w.in.drop = take, drop
-	n, err := w.readRaw()
-	w.in.take, w.in.drop = nil, nil
-	return n, err
-}
-
 func (w *wire) readRaw() (int, error) {
 	w.in.n, w.in.err = 0, nil
 	err := w.raw.Read(w.in.ready)
@@ -139,15 +119,8 @@ func (w *wire) readRaw() (int, error) {
 }
 
 func (w *wire) readReady(fd uintptr) bool {
-	p := w.in.p
-	if w.in.take != nil {
-		p = w.in.take()
-	}
-	n, errno := receive(fd, p, 0)
+	n, errno := receive(fd, w.in.p, 0)
 	if errno == syscall.EAGAIN {
-		if w.in.drop != nil {
-			w.in.drop()
-		}
 		return false
 	}
 	if w.in.n = n; errno != 0 {
@@ -218,6 +191,27 @@ func (w *wire) hungUp() bool {
 func (w *wire) look(fd uintptr) {
 	w.poll.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLRDHUP}
 	_, _ = unix.Poll(w.poll.fds[:], 0) // an error leaves no event
+}
+
+// ended tells whether the client has closed its side, or all of the connection,
+// and nothing that it sent is unread. It is false when that can't be known. Only
+// the sweeper calls it.
+func (w *wire) ended() (yes bool) {
+	if w.raw == nil {
+		return false
+	}
+	err := w.raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, errno := receive(fd, b[:], syscall.MSG_PEEK)
+		yes = n == 0 || errno != 0 && errno != syscall.EAGAIN
+	})
+	return err == nil && yes
+}
+
+// shut ends what the connection sends and receives, at once; closing it is left to
+// its goroutine.
+func (w *wire) shut() {
+	_ = w.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // closed already, then
 }
 
 // closeWrite tells the client that no more comes. It is false when the connection
