@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,30 @@ type attempt struct {
 	answered  atomic.Bool // the head has come
 	// bodyErr is the error, other than io.EOF, that the client's body gave.
 	bodyErr atomic.Pointer[error]
+
+	// mu is held while a goroutine of the transport uses the exchange; it guards
+	// ended. A front may use an exchange again once it has finished, and the
+	// transport's goroutines are not awaited.
+	mu    sync.Mutex
+	ended bool
+}
+
+// use calls f while the exchange is the attempt's, or not at all.
+func (a *attempt) use(f func(x *exchange.Exchange)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ended {
+		f(a.x)
+	}
+}
+
+// end ends the attempt: from now on the transport finds no exchange.
+func (a *attempt) end() {
+	a.timer.Stop()
+	a.mu.Lock()
+	a.ended = true
+	a.mu.Unlock()
+	a.cancel(nil)
 }
 
 func newAttempt(x *exchange.Exchange, options exchange.Bounds) *attempt {
@@ -108,8 +133,12 @@ func newAttempt(x *exchange.Exchange, options exchange.Bounds) *attempt {
 func (a *attempt) expire() {
 	a.stalled.Store(a.reading.Load())
 	a.cancel(exchange.ErrTimeout)
-	if a.stalled.Load() && a.x.Request.Abandon != nil {
-		a.x.Request.Abandon()
+	if a.stalled.Load() {
+		a.use(func(x *exchange.Exchange) {
+			if x.Request.Abandon != nil {
+				x.Request.Abandon()
+			}
+		})
 	}
 }
 
@@ -140,7 +169,7 @@ func (a *attempt) request(u *Upstream) *http.Request {
 		out.Header["User-Agent"] = nil // net/http must not add its own
 	}
 	if req.Body != nil {
-		out.Body = &attemptBody{a: a, trailers: a.announceTrailers(out)}
+		out.Body = &attemptBody{a: a, body: req.Body, trailers: a.announceTrailers(out)}
 	}
 	return out.WithContext(httptrace.WithClientTrace(a.ctx, a.trace()))
 }
@@ -171,17 +200,18 @@ func (a *attempt) announceTrailers(out *http.Request) http.Header {
 }
 
 func (a *attempt) trace() *httptrace.ClientTrace {
+	hasBody := a.x.Request.Body != nil
 	return &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) {
 			a.connected.Store(true)
-			if a.x.Request.Body == nil {
-				a.timer.Reset(a.options.Timeout)
-			} else {
+			if hasBody {
 				a.timer.Reset(a.options.Idle)
+			} else {
+				a.timer.Reset(a.options.Timeout)
 			}
 		},
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
-			a.x.RelayInterim(status, appendHeader(nil, http.Header(header)))
+			a.use(func(x *exchange.Exchange) { x.RelayInterim(status, appendHeader(nil, http.Header(header))) })
 			return nil
 		},
 	}
@@ -189,7 +219,6 @@ func (a *attempt) trace() *httptrace.ClientTrace {
 
 // fail ends the attempt and tells how far it had come.
 func (a *attempt) fail(destination string, err error) error {
-	a.timer.Stop()
 	phase := exchange.PhaseExchange
 	timedOut := errors.Is(context.Cause(a.ctx), exchange.ErrTimeout)
 	if timedOut {
@@ -207,7 +236,7 @@ func (a *attempt) fail(destination string, err error) error {
 	case clientErr != nil:
 		phase, err = exchange.PhaseRequestBody, *clientErr
 	}
-	a.cancel(nil)
+	a.end()
 	return &exchange.AttemptError{Phase: phase, Destination: destination, Err: err}
 }
 
@@ -231,27 +260,38 @@ func (a *attempt) fill(response *http.Response) {
 // reach the client's body, so that another destination can still have it.
 type attemptBody struct {
 	a        *attempt
+	body     io.Reader
 	trailers http.Header
+	err      error // what every further read says
 }
 
+// Read asks a body that has ended no more: the transport does, to see whether
+// there is too much of it, and its front may be at the next request by then.
 func (b *attemptBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
 	b.a.reading.Store(true)
-	n, err := b.a.x.Request.Body.Read(p)
+	n, err := b.body.Read(p)
 	b.a.reading.Store(false)
-	switch err {
+	switch b.err = err; err {
 	case nil:
 		b.a.timer.Reset(b.a.options.Idle)
 	case io.EOF:
-		for _, trailer := range b.a.x.Request.Trailers {
-			if _, announced := b.trailers[textproto.CanonicalMIMEHeaderKey(string(trailer.Name))]; announced {
-				b.trailers.Add(string(trailer.Name), string(trailer.Value))
-			}
-		}
+		b.a.use(b.takeTrailers)
 		b.a.awaitHead()
 	default:
 		b.a.bodyErr.Store(&err)
 	}
 	return n, err
+}
+
+func (b *attemptBody) takeTrailers(x *exchange.Exchange) {
+	for _, trailer := range x.Request.Trailers {
+		if _, announced := b.trailers[textproto.CanonicalMIMEHeaderKey(string(trailer.Name))]; announced {
+			b.trailers.Add(string(trailer.Name), string(trailer.Value))
+		}
+	}
 }
 
 func (b *attemptBody) Close() error { return nil }
@@ -275,8 +315,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 }
 
 func (b *responseBody) Close() error {
-	b.a.timer.Stop()
 	err := b.response.Body.Close()
-	b.a.cancel(nil)
+	b.a.end()
 	return err
 }
