@@ -734,12 +734,12 @@ func TestUpstreamClientLeaves(t *testing.T) {
 // ownContext ends by its own means, as a front's does.
 type ownContext struct {
 	context.Context
-	leave func()
+	told  chan func() // what to call when the client leaves
 	stops int
 }
 
 func (c *ownContext) AfterFunc(f func()) (stop func() bool) {
-	c.leave = f
+	c.told <- f
 	return func() bool { c.stops++; return true }
 }
 
@@ -757,15 +757,16 @@ func TestUpstreamClientLeavesByItsOwnContext(t *testing.T) {
 		}
 	})
 	u := newUpstream(t, d)
-	ctx := &ownContext{Context: context.Background()}
+	ctx := &ownContext{Context: context.Background(), told: make(chan func(), 1)}
 	for target, want := range map[string]string{"/plain": "200 hello", "/silent": "client_gone: the client left"} {
 		x := withContext(notDialing{ctx}, ask("GET", target))
 		if target == "/silent" {
-			go func() { <-arrived; ctx.leave() }()
+			go func() { <-arrived; (<-ctx.told)() }()
 		}
 		expect(t, target, outcome(u, x, wide), want)
 		if target == "/plain" {
 			<-arrived
+			<-ctx.told
 		}
 	}
 	if ctx.stops != 2 {
