@@ -28,8 +28,8 @@ type Exchange struct {
 	Upstream time.Duration
 	// Asked is the request target as the client sent it.
 	Asked []byte
-	// BytesIn and BytesOut are the bytes of bodies that went by: the front
-	// counts them, and they are complete when hooks run.
+	// BytesIn and BytesOut are the bytes of bodies, or of a tunnel, that went by:
+	// the front counts them, and they are complete when hooks run.
 	BytesIn, BytesOut int64
 	// Reason is the problem code when the gateway gave the answer itself or the
 	// response broke off, and empty otherwise.

@@ -90,6 +90,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	c := b.t.c
 	c.armRead(c.s.bodyTimeout())
 	n, err := b.read(p)
+	b.t.x.BytesIn += int64(n)
 	if inTime := c.restRead(); b.abandoned.Load() && err != io.EOF {
 		err = errAbandoned
 	} else if !inTime || errors.Is(err, os.ErrDeadlineExceeded) {

@@ -22,6 +22,10 @@ type relay struct {
 	idle  *time.Timer
 	bound time.Duration
 
+	// up and down are the bytes that went by; each is one goroutine's until both
+	// have ended.
+	up, down int64
+
 	// mu is held while something is written to the client. It guards frames and
 	// leaving.
 	mu      sync.Mutex
@@ -46,6 +50,7 @@ func (t *turn) switchProtocols() {
 		c.relay.Store(r)
 		err = r.run(t.in[t.from:t.to])
 		c.relay.Store(nil)
+		t.x.BytesIn, t.x.BytesOut = r.up, r.down
 	}
 	t.x.Finish(err)
 	c.renewLife()
@@ -58,10 +63,10 @@ func (r *relay) run(early []byte) error {
 	defer r.idle.Stop()
 	unwatch := r.c.life.Load().AfterFunc(r.close) // the server's Close
 	defer unwatch()
-	var up sync.WaitGroup
-	up.Go(func() { r.copyUp(early) })
+	var copying sync.WaitGroup
+	copying.Go(func() { r.copyUp(early) })
 	r.copyDown()
-	up.Wait()
+	copying.Wait()
 	r.close()
 	r.errMu.Lock()
 	defer r.errMu.Unlock()
@@ -72,7 +77,9 @@ func (r *relay) run(early []byte) error {
 func (r *relay) copyUp(early []byte) {
 	var err error
 	if len(early) > 0 {
-		_, err = r.far.Write(early)
+		var n int
+		n, err = r.far.Write(early)
+		r.up += int64(n)
 	}
 	buf := make([]byte, tunnelPage)
 	for err == nil {
@@ -80,7 +87,8 @@ func (r *relay) copyUp(early []byte) {
 		n, err = r.c.Read(buf)
 		r.idle.Reset(r.bound)
 		if n > 0 {
-			if _, writeErr := r.far.Write(buf[:n]); writeErr != nil && !r.told() {
+			sent, writeErr := r.far.Write(buf[:n])
+			if r.up += int64(sent); writeErr != nil && !r.told() {
 				err = writeErr
 			}
 		}
@@ -100,8 +108,10 @@ func (r *relay) copyDown() {
 		n, err := r.far.Read(buf)
 		r.idle.Reset(r.bound)
 		if n > 0 {
-			if writeErr := r.down(buf[:n]); writeErr != nil {
+			if writeErr := r.send(buf[:n]); writeErr != nil {
 				err = writeErr
+			} else {
+				r.down += int64(n)
 			}
 		}
 		switch {
@@ -117,8 +127,8 @@ func (r *relay) copyDown() {
 	}
 }
 
-// down writes to the client, unless it was told that nothing more comes.
-func (r *relay) down(p []byte) error {
+// send writes to the client, unless it was told that nothing more comes.
+func (r *relay) send(p []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.leaving {

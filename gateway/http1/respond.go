@@ -117,7 +117,7 @@ func (t *turn) sendPlain(head []byte, length int64) error {
 	}
 	n, err := t.first(buf[len(head):], min(left, int64(len(buf)-len(head))), length >= 0)
 	if left -= int64(n); err == nil || n > 0 {
-		if sendErr := t.send(buf[:len(head)+n]); sendErr != nil {
+		if sendErr := t.sendBody(buf[:len(head)+n], n); sendErr != nil {
 			return sendErr
 		}
 	}
@@ -130,7 +130,7 @@ func (t *turn) sendPlain(head []byte, length int64) error {
 		}
 		n, err = t.readBody(buf[:min(int64(len(buf)), left)])
 		if left -= int64(n); n > 0 {
-			if sendErr := t.send(buf[:n]); sendErr != nil {
+			if sendErr := t.sendBody(buf[:n], n); sendErr != nil {
 				return sendErr
 			}
 		}
@@ -184,6 +184,15 @@ func (t *turn) readBody(p []byte) (int, error) {
 	return n, err
 }
 
+// sendBody writes a piece that has n bytes of the response's body.
+func (t *turn) sendBody(p []byte, n int) error {
+	err := t.send(p)
+	if err == nil {
+		t.x.BytesOut += int64(n)
+	}
+	return err
+}
+
 // chunkTail is the room behind a chunk's data for its end and the last chunk.
 const chunkTail = len("\r\n0\r\n\r\n")
 
@@ -201,7 +210,7 @@ func (t *turn) sendChunks(head []byte) error {
 	data := large.b[at+ChunkHeadroom : largeSize-chunkTail]
 	n, err := t.first(data, int64(len(data)), false)
 	if at > 0 || n > 0 {
-		if err := t.send(chunk(large.b[:], at, n)); err != nil {
+		if err := t.sendBody(chunk(large.b[:], at, n), n); err != nil {
 			return err
 		}
 	}
@@ -213,7 +222,7 @@ func (t *turn) sendChunks(head []byte) error {
 			out = AppendLastChunk(out, t.x.Response.Trailers)
 		}
 		if len(out) > 0 {
-			if sendErr := t.send(out); sendErr != nil {
+			if sendErr := t.sendBody(out, n); sendErr != nil {
 				return sendErr
 			}
 		}

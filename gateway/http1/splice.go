@@ -50,6 +50,7 @@ func (t *turn) splice(left int64) (n int64, err error) {
 	if err == nil && n < want {
 		err = io.ErrUnexpectedEOF
 	}
+	t.x.BytesOut += n
 	body.End(n, err)
 	return n, err
 }
