@@ -7,13 +7,25 @@ import (
 	"time"
 )
 
+// What Merge and Apply say of a commit that they can't take, one error for each
+// row of the table in docs/design/store.md.
 var (
+	// ErrOldEpoch is returned for a commit of an epoch that has been replaced:
+	// whoever sent it is to be told of the newer one.
+	ErrOldEpoch = errors.New("epoch has been replaced")
+	// ErrNewEpoch is returned for a commit of a later epoch. No commits lead
+	// there, only a snapshot does.
+	ErrNewEpoch = errors.New("epoch is not begun here")
 	// ErrGap is returned for a commit that is not the next one: those between
 	// are missing and have to be fetched first.
 	ErrGap = errors.New("revision is not the next one")
 	// ErrDiverged is returned for a commit that another history made: it has the
-	// right revision and the wrong hash. Nothing can merge the two by itself.
+	// right revision and the wrong hash, or is made for another head. Nothing can
+	// merge the two by itself.
 	ErrDiverged = errors.New("histories have diverged")
+	// ErrDamaged is returned for a commit whose content does not have its hash. It
+	// says nothing of a history: whoever sent it made or garbled it.
+	ErrDamaged = errors.New("content does not have its hash")
 )
 
 // Commit is a transaction whose compares have been decided: it holds what
@@ -67,8 +79,14 @@ func (c Commit) check() error {
 		if i > 0 && c.Effects[i-1].Entry.Key >= key {
 			return &KeyError{Key: string(key), Problem: fmt.Sprintf("comes after %q: effects stand in the order of their keys, each key once", c.Effects[i-1].Entry.Key)}
 		}
+		if effect.Deleted {
+			continue
+		}
 		if err := checkValue(key, effect.Entry.Value); err != nil {
 			return err
+		}
+		if effect.Entry.Version == 0 || effect.Entry.CreateRev.Compare(c.Rev) > 0 {
+			return &KeyError{Key: string(key), Problem: fmt.Sprintf("has version %d and was created in %s", effect.Entry.Version, effect.Entry.CreateRev)}
 		}
 	}
 	return nil

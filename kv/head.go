@@ -46,3 +46,18 @@ func genesis(epoch uint32, epochID [16]byte) Head {
 		Hash:    sha256.Sum256(append([]byte("grapevine epoch "), epochID[:]...)),
 	}
 }
+
+// successor is the head at which the next epoch begins, on top of h. Its hash
+// holds the new epoch's id and all of the history before.
+func (h Head) successor(epochID [16]byte) Head {
+	e := encoder{buf: []byte("grapevine epoch after ")}
+	e.rev(h.Rev)
+	e.raw(h.EpochID[:])
+	e.raw(h.Hash[:])
+	e.raw(epochID[:])
+	return Head{
+		Rev:     Rev{Epoch: h.Rev.Epoch + 1, Rev: h.Rev.Rev},
+		EpochID: epochID,
+		Hash:    sha256.Sum256(e.buf),
+	}
+}

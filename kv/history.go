@@ -102,6 +102,9 @@ func (h history) after(rev Rev) ([]*step, error) {
 	return h.steps[rev.Rev-h.base.Rev.Rev:], nil
 }
 
+// before is the hash of the point before the last steps of the history.
+func (h history) before(steps []*step) Hash { return h.headAt(len(h.steps) - len(steps)).Hash }
+
 // rewind undoes steps of v, which stands at the head, until rev.
 func (h history) rewind(v View, rev Rev) (View, error) {
 	if rev.Compare(v.Rev()) > 0 {
@@ -145,7 +148,7 @@ const stepOverhead = 256
 
 // size is about the memory that a step holds on to.
 func (s *step) size() int64 {
-	size := stepOverhead + len(s.commit.By) + len(s.commit.Message)
+	size := stepOverhead + len(s.commit.ID) + len(s.commit.By) + len(s.commit.Message)
 	for i, effect := range s.commit.Effects {
 		size += stepOverhead + len(effect.Entry.Key) + len(effect.Entry.Value)
 		if s.before[i] != nil {

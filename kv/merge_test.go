@@ -2,6 +2,7 @@ package kv
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -98,23 +99,34 @@ func TestMergeIsIdempotent(t *testing.T) {
 }
 
 // A commit that differs in anything its hash covers is refused, be its revision
-// the next one or long merged, and takes the rest of its batch with it.
-func TestMergeRefusesDivergence(t *testing.T) {
-	forgeries := map[string]func(*Commit){
-		"hash":    func(c *Commit) { c.Hash[0]++ },
-		"before":  func(c *Commit) { c.Prev[0]++; c.Hash = c.hash() },
-		"author":  func(c *Commit) { c.By += "x" },
-		"reason":  func(c *Commit) { c.Message += "x" },
-		"request": func(c *Commit) { c.ID += "x" },
-		"time":    func(c *Commit) { c.At = c.At.Add(1) },
-		"epoch":   func(c *Commit) { c.Rev.Epoch++ },
-		"effects": func(c *Commit) { c.Effects = append(slices.Clip(c.Effects), Effect{Entry: Entry{Key: "forged"}}) },
-		"value": func(c *Commit) {
+// the next one or long merged, and takes the rest of its batch with it. What its
+// own hash does not fit is damaged; only a commit that is whole shows that histories
+// have diverged.
+func TestMergeRefusesForgeries(t *testing.T) {
+	forgeries := map[string]struct {
+		forge func(*Commit)
+		want  error
+	}{
+		"hash":      {func(c *Commit) { c.Hash[0]++ }, ErrDamaged},
+		"before":    {func(c *Commit) { c.Prev[0]++ }, ErrDamaged},
+		"author":    {func(c *Commit) { c.By += "x" }, ErrDamaged},
+		"reason":    {func(c *Commit) { c.Message += "x" }, ErrDamaged},
+		"request":   {func(c *Commit) { c.ID += "x" }, ErrDamaged},
+		"time":      {func(c *Commit) { c.At = c.At.Add(1) }, ErrDamaged},
+		"else":      {func(c *Commit) { c.Else = !c.Else }, ErrDamaged},
+		"epoch":     {func(c *Commit) { c.Rev.Epoch++ }, ErrNewEpoch},
+		"old epoch": {func(c *Commit) { c.Rev.Epoch-- }, ErrOldEpoch},
+		"effects": {func(c *Commit) {
+			c.Effects = append(slices.Clip(c.Effects), Effect{Entry: Entry{Key: "forged"}})
+		}, ErrDamaged},
+		"value": {func(c *Commit) {
 			c.Effects = slices.Clone(c.Effects)
 			c.Effects[0].Entry.Version++
 			c.Effects[0].Deleted = false
-		},
+		}, ErrDamaged},
+		"history": {func(c *Commit) { c.Prev[0]++; c.Hash = c.hash() }, ErrDiverged},
 	}
+	names := slices.Sorted(maps.Keys(forgeries))
 	rapid.Check(t, func(t *rapid.T) {
 		_, commits := drawCommits(t)
 		if len(commits) == 0 {
@@ -125,17 +137,107 @@ func TestMergeRefusesDivergence(t *testing.T) {
 		if err := s.Merge(commits[:at]...); err != nil {
 			t.Fatal(err)
 		}
-		name := rapid.SampledFrom([]string{"hash", "before", "author", "reason", "request", "time", "epoch", "effects", "value"}).Draw(t, "forgery")
+		name := rapid.SampledFrom(names).Draw(t, "forgery")
 		forged := commits[at]
-		forgeries[name](&forged)
+		forgeries[name].forge(&forged)
 		before := s.View().Head()
-		if err := s.Merge(append(commits[:at:at], forged)...); !errors.Is(err, ErrDiverged) {
-			t.Fatalf("another %s in the next revision: %v; want ErrDiverged", name, err)
+		if err := s.Merge(append(commits[:at:at], forged)...); !errors.Is(err, forgeries[name].want) {
+			t.Fatalf("another %s in the next revision: %v; want %v", name, err, forgeries[name].want)
 		}
 		if s.View().Head() != before {
 			t.Fatalf("a refused merge moved the head to %+v", s.View().Head())
 		}
 	})
+}
+
+// The rows of the table in docs/design/store.md, one by one: each has an answer
+// of its own, and none but "next" moves the head.
+func TestMergeTable(t *testing.T) {
+	s := storeAt(genesis(3, [16]byte{7}))
+	s.revs = 3
+	var commits []Commit
+	view := s.View()
+	for i := range 9 {
+		var commit Commit
+		view, commit = applied(t, view, Txn{Then: []Op{Put("a", []byte{byte(i)})}})
+		commits = append(commits, commit)
+	}
+	const have = 6
+	if err := s.Merge(commits[:have]...); err != nil {
+		t.Fatal(err)
+	}
+	changed := func(c Commit, change func(*Commit)) Commit {
+		change(&c)
+		c.Hash = c.hash()
+		return c
+	}
+	all := []error{ErrOldEpoch, ErrNewEpoch, ErrDiverged, ErrCompacted, ErrGap, ErrDamaged}
+	for _, tt := range []struct {
+		row    string
+		commit Commit
+		want   error // nil: taken or skipped
+		moves  bool
+	}{
+		{"lower epoch", changed(commits[have], func(c *Commit) { c.Rev.Epoch = 2 }), ErrOldEpoch, false},
+		{"lower epoch, higher revision", changed(commits[8], func(c *Commit) { c.Rev.Epoch = 1 }), ErrOldEpoch, false},
+		{"higher epoch", changed(commits[have], func(c *Commit) { c.Rev.Epoch = 4 }), ErrNewEpoch, false},
+		{"higher epoch, lower revision", changed(commits[0], func(c *Commit) { c.Rev.Epoch = 4 }), ErrNewEpoch, false},
+		{"the head again", commits[have-1], nil, false},
+		{"an older one again", commits[have-3], nil, false},
+		{"the head's revision, other hash", changed(commits[have-1], func(c *Commit) { c.By = "x" }), ErrDiverged, false},
+		{"an older revision, other hash", changed(commits[have-3], func(c *Commit) { c.By = "x" }), ErrDiverged, false},
+		{"a revision that is no longer kept", commits[0], ErrCompacted, false},
+		{"gap", commits[have+1], ErrGap, false},
+		{"gap, other history", changed(commits[have+1], func(c *Commit) { c.Prev[0]++ }), ErrGap, false},
+		{"next, made for another head", changed(commits[have], func(c *Commit) { c.Prev[0]++ }), ErrDiverged, false},
+		{"next, garbled", func() Commit { c := commits[have]; c.By = "x"; return c }(), ErrDamaged, false},
+		{"next", commits[have], nil, true},
+	} {
+		before := s.View().Head()
+		err := s.Merge(tt.commit)
+		for _, kind := range all {
+			if errors.Is(err, kind) != (kind == tt.want) {
+				t.Errorf("%s: got %v; want %v", tt.row, err, tt.want)
+			}
+		}
+		if (err == nil) != (tt.want == nil) || (s.View().Head() != before) != tt.moves {
+			t.Errorf("%s: got %v, head %s after %s", tt.row, err, s.View().Rev(), before.Rev)
+		}
+	}
+}
+
+// A signature goes with the commit: into the head, into the history, and onto
+// the disk. It is not looked at.
+func TestMergeKeepsSignatures(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kv.db")
+	s := openStore(t, Options{Path: path})
+	commit, _, err := s.View().Resolve(Txn{Then: []Op{Put("a", nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit.Signature, commit.Index = [64]byte{1, 63: 2}, 7
+	if err := s.Merge(commit); err != nil {
+		t.Fatal(err)
+	}
+	for _, reopened := range []bool{false, true} {
+		if reopened {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openStore(t, Options{Path: path})
+		}
+		head, history := s.View().Head(), everythingIn(t, s).History
+		if head != commit.Head(head.EpochID) || head.Signature != commit.Signature || head.Index != 7 {
+			t.Errorf("reopened %v: head %+v", reopened, head)
+		}
+		if len(history) != 1 || history[0].Signature != commit.Signature {
+			t.Errorf("reopened %v: history %+v", reopened, history)
+		}
+	}
+	commit.Signature[0]++
+	if err := s.Merge(commit); err != nil {
+		t.Errorf("the same commit with another signature is a duplicate: %v", err)
+	}
 }
 
 // A revision that is merged already is no duplicate if its hash is another.
@@ -184,6 +286,7 @@ func TestStoresOfTwoClusters(t *testing.T) {
 // would not open again.
 func TestMergeRefusesStrangeEffects(t *testing.T) {
 	of := func(key Key) Effect { return Effect{Entry: Entry{Key: key, Version: 1}} }
+	late := func(key Key) Effect { return Effect{Entry: Entry{Key: key, Version: 1, CreateRev: Rev{9, 9}}} }
 	gone := func(key Key) Effect { return Effect{Entry: Entry{Key: key}, Deleted: true} }
 	path := filepath.Join(t.TempDir(), "kv.db")
 	s := openStore(t, Options{Path: path})
@@ -197,6 +300,8 @@ func TestMergeRefusesStrangeEffects(t *testing.T) {
 		"keys out of order":         {of("b"), of("a")},
 		"what is no key":            {of("a//b")},
 		"no key":                    {gone("")},
+		"the version 0":             {Effect{Entry: Entry{Key: "a"}}},
+		"a key of the future":       {late("a")},
 	} {
 		commit := Commit{Rev: before.Head.Rev.Next(), Prev: before.Head.Hash, Effects: effects}
 		commit.Hash = commit.hash()

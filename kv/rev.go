@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Rev is a revision: the count of transactions that changed something, within an
-// epoch. Every such transaction adds one, so that a gap shows. The epoch rises
-// only when a history is replaced (a restore, or a recovery after a lost
-// quorum). Revisions are compared by epoch first. The zero Rev is before every
+// Rev is a revision: the count of transactions that changed something. Every such
+// transaction adds one, so that a gap shows. The epoch rises only when a history
+// is replaced (a restore, or a recovery after a lost quorum), and goes on counting
+// where it took over. Revisions are compared by epoch first. The zero Rev is before every
 // revision.
 type Rev struct {
 	Epoch uint32

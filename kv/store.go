@@ -132,7 +132,9 @@ func (s *Store) Changed() <-chan struct{} { return s.now.Load().changed }
 //
 // Errors: ErrGap when a commit between is missing; ErrDiverged when a commit is
 // of another history, even if its revision is long past; a *CompactedError when
-// it is too long past to be told apart; ErrDiskFull, after which a later Merge may
+// it is too long past to be told apart; ErrOldEpoch and ErrNewEpoch when it is of
+// another epoch; ErrDamaged when its content does not have its hash; a *KeyError or
+// *LimitError when no transaction makes such a commit; ErrDiskFull, after which a later Merge may
 // succeed; ErrReadOnly for good, once a write or its sync failed. After any error
 // the view is what it was.
 func (s *Store) Merge(commits ...Commit) error {

@@ -54,10 +54,9 @@ func (v View) Under(prefix string) iter.Seq[Entry] {
 	}
 }
 
-// Apply returns the view after c. It returns ErrGap if c is not the next
-// revision, ErrDiverged if c belongs to another history than v, a *KeyError if its
-// effects are not on keys in ascending order, each once, and a *LimitError if
-// something in it is too large.
+// Apply returns the view after c. It returns ErrOldEpoch, ErrNewEpoch, ErrGap,
+// ErrDiverged or ErrDamaged if c does not follow v, a *KeyError if its effects are
+// not such as Resolve makes, and a *LimitError if something in it is too large.
 func (v View) Apply(c Commit) (View, error) {
 	if err := v.follows(c); err != nil {
 		return View{}, err
@@ -81,14 +80,17 @@ func (v View) Apply(c Commit) (View, error) {
 // follows checks that c may be applied to v.
 func (v View) follows(c Commit) error {
 	switch {
-	case c.Rev.Epoch != v.head.Rev.Epoch:
-		return fmt.Errorf("revision %s after %s: %w: another epoch", c.Rev, v.head.Rev, ErrDiverged)
+	case c.Rev.Epoch < v.head.Rev.Epoch:
+		return fmt.Errorf("revision %s after %s: %w", c.Rev, v.head.Rev, ErrOldEpoch)
+	case c.Rev.Epoch > v.head.Rev.Epoch:
+		return fmt.Errorf("revision %s after %s: %w", c.Rev, v.head.Rev, ErrNewEpoch)
 	case c.Rev != v.head.Rev.Next():
 		return fmt.Errorf("revision %s after %s: %w", c.Rev, v.head.Rev, ErrGap)
+	// The content first: of a damaged commit nobody knows what it follows.
+	case c.Hash != c.hash():
+		return fmt.Errorf("revision %s: %w, which it says is %x", c.Rev, ErrDamaged, c.Hash[:8])
 	case c.Prev != v.head.Hash:
 		return fmt.Errorf("revision %s: %w: it follows %x, here is %x", c.Rev, ErrDiverged, c.Prev[:8], v.head.Hash[:8])
-	case c.Hash != c.hash():
-		return fmt.Errorf("revision %s: %w: its content does not have its hash", c.Rev, ErrDiverged)
 	}
 	return nil
 }

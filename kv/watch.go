@@ -32,6 +32,7 @@ type Watcher struct {
 	store  *Store
 	prefix string
 	cursor Rev
+	hash   Hash // of the history at the cursor: after a restore its revision may be another's
 }
 
 // Watch returns a watcher of the keys that prefix covers, beginning after the
@@ -44,15 +45,17 @@ func (s *Store) Watch(prefix string, since Rev) (*Watcher, error) {
 	if since.IsZero() {
 		since = now.view.Rev()
 	}
-	if _, err := now.history.after(since); err != nil {
+	steps, err := now.history.after(since)
+	if err != nil {
 		return nil, err
 	}
-	return &Watcher{store: s, prefix: prefix, cursor: since}, nil
+	return &Watcher{store: s, prefix: prefix, cursor: since, hash: now.history.before(steps)}, nil
 }
 
 // Next waits for the next revision that changes a watched key. After an error of
 // ctx it can be called again; after a *CompactedError the caller has to start
-// anew from a View; ErrClosed ends it.
+// anew from a View; ErrClosed ends it. After a Restore a watcher goes on if it
+// stands where the restored history leads through, else it gets a *CompactedError.
 func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -83,8 +86,11 @@ func (w *Watcher) advance(h history) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
+	if h.before(steps) != w.hash {
+		return Batch{}, &CompactedError{Asked: w.cursor, Oldest: h.base.Rev}
+	}
 	for _, s := range steps {
-		w.cursor = s.commit.Rev
+		w.cursor, w.hash = s.commit.Rev, s.commit.Hash
 		if events := s.events(w.prefix); len(events) > 0 {
 			return Batch{Rev: w.cursor, Events: events}, nil
 		}
