@@ -20,6 +20,8 @@ var floors = map[string]int{
 	"cli/agent":         60, // main
 	"cli":               50, // commands: words into API calls, results into tables
 	"agent":             40, // builds one node, starts and stops it in order
+	"agent/mux":         30, // many protocols out of one port
+	"agent/identity":    29, // who is who: CA, certificates, tokens, joining
 	"agent/api":         30, // the HTTP API over what it needs of the rest
 	"gateway":           20, // a view into a table, and serving it
 	"kv/consensus":      20, // one order for operator writes
