@@ -49,6 +49,7 @@ type everything struct {
 	Keys    map[Key]Entry
 	Local   map[string][]byte
 	History []Commit
+	Done    map[string]Result // by request id
 }
 
 func everythingIn(t *testing.T, s *Store) everything {
@@ -59,8 +60,16 @@ func everythingIn(t *testing.T, s *Store) everything {
 	}
 	return everything{
 		Head: s.View().Head(), Keys: entries(s.View(), ""),
-		Local: maps.Collect(s.LocalUnder("")), History: history,
+		Local: maps.Collect(s.LocalUnder("")), History: history, Done: doneBy(s),
 	}
+}
+
+func doneBy(s *Store) map[string]Result {
+	done := map[string]Result{}
+	for _, r := range s.now.Load().requests.ordered {
+		done[r.id], _ = s.Committed(r.id)
+	}
+	return done
 }
 
 func openStore(t *testing.T, o Options) *Store {
@@ -81,7 +90,8 @@ func put(t *testing.T, s *Store, key Key, value []byte) {
 }
 
 func tryPut(s *Store, key Key, value []byte) error {
-	commit, _, err := s.View().Resolve(Txn{Then: []Op{Put(key, value)}})
+	id := "request " + s.View().Rev().Next().String()
+	commit, _, err := s.View().Resolve(Txn{ID: id, Then: []Op{Put(key, value)}})
 	if err != nil {
 		return err
 	}
@@ -172,7 +182,8 @@ func (e everything) equal(other everything) bool {
 	}
 	sameCommit := func(a, b Commit) bool { return a.Hash == b.Hash && a.Hash == b.hash() }
 	return e.Head == other.Head && maps.EqualFunc(e.Keys, other.Keys, same) &&
-		maps.EqualFunc(e.Local, other.Local, bytes.Equal) && slices.EqualFunc(e.History, other.History, sameCommit)
+		maps.EqualFunc(e.Local, other.Local, bytes.Equal) && slices.EqualFunc(e.History, other.History, sameCommit) &&
+		maps.EqualFunc(e.Done, other.Done, func(a, b Result) bool { return a.Rev == b.Rev && slices.Equal(a.Changed, b.Changed) })
 }
 
 func checkRefusal(t *testing.T, name string, err error, path string, damaged []byte) {

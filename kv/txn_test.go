@@ -25,6 +25,10 @@ func TestTxnLimits(t *testing.T) {
 		{"a value too large in Else", Txn{Else: puts(1, MaxValueBytes+1)}, LimitError{Key: "k", Got: MaxValueBytes + 1, Max: MaxValueBytes}},
 		{"most operations", Txn{Then: puts(MaxTxnOps, 0)}, LimitError{}},
 		{"too many operations", Txn{Then: puts(MaxTxnOps, 0), Else: puts(1, 0)}, LimitError{Got: MaxTxnOps + 1, Max: MaxTxnOps}},
+		{"longest id", Txn{ID: strings.Repeat("x", MaxIDBytes)}, LimitError{}},
+		{"an id too long", Txn{ID: strings.Repeat("x", MaxIDBytes+1)}, LimitError{Got: MaxIDBytes + 1, Max: MaxIDBytes}},
+		{"an author too long", Txn{By: strings.Repeat("x", MaxAuthorBytes+1)}, LimitError{Got: MaxAuthorBytes + 1, Max: MaxAuthorBytes}},
+		{"a message too long", Txn{Message: strings.Repeat("x", MaxMessageBytes+1)}, LimitError{Got: MaxMessageBytes + 1, Max: MaxMessageBytes}},
 		{"most bytes", Txn{Then: puts(32, MaxTxnBytes/32-1)}, LimitError{}},
 		{"too many bytes", Txn{Then: append(puts(32, MaxTxnBytes/32-1), Delete("k"))}, LimitError{Got: MaxTxnBytes + 1, Max: MaxTxnBytes}},
 	} {
