@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// tlsConn hides that it is one from http.Server, which closes a *tls.Conn whose
+// protocol it doesn't know.
+type tlsConn struct{ *tls.Conn }
+
 // Server shakes hands on an accepted connection. It gives the connection to go
 // on with, the protocol that it speaks, and the node on the other side, which is
 // "" for one that proved nothing and wants to join. After an error, and when ctx
@@ -21,7 +25,7 @@ func (i *Identity) Server(ctx context.Context, conn net.Conn, protocols []string
 		return nil, "", "", err
 	}
 	peer, _ := PeerOf(secured)
-	return secured, secured.ConnectionState().NegotiatedProtocol, peer.Node, nil
+	return tlsConn{secured}, secured.ConnectionState().NegotiatedProtocol, peer.Node, nil
 }
 
 // Client shakes hands on a connection that this node opened, and gives the node
@@ -37,7 +41,7 @@ func (i *Identity) Client(ctx context.Context, conn net.Conn, protocol, node str
 		return nil, "", clientError(err, protocol)
 	}
 	p, _ := PeerOf(secured)
-	return secured, p.Node, nil
+	return tlsConn{secured}, p.Node, nil
 }
 
 // clientError explains the one alert that isn't a fault: package tls has no

@@ -42,6 +42,15 @@ const maxGossipKeys = 16
 func (h *holding) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	write := func(kind string, data []byte) { pem.Encode(&buf, &pem.Block{Type: kind, Bytes: data}) }
+	// First what makes a member: no front of the file then looks like that of a node
+	// before its join.
+	if h.cluster != nil {
+		write(blockCertificate, h.leaf.Raw)
+		write(blockCertificate, h.cluster.ca.Raw)
+	}
+	for _, key := range h.gossip {
+		write(blockGossip, key)
+	}
 	keys := []ed25519.PrivateKey{h.key}
 	if h.authority != nil {
 		keys = append(keys, h.authority.caKey, h.authority.voterKey)
@@ -52,13 +61,6 @@ func (h *holding) encode() ([]byte, error) {
 			return nil, err
 		}
 		write(blockKey, der)
-	}
-	if h.cluster != nil {
-		write(blockCertificate, h.leaf.Raw)
-		write(blockCertificate, h.cluster.ca.Raw)
-	}
-	for _, key := range h.gossip {
-		write(blockGossip, key)
 	}
 	return buf.Bytes(), nil
 }

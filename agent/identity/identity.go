@@ -103,11 +103,16 @@ func (o Options) keyOf(h *holding, err error) (ed25519.PrivateKey, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
 	return key, save(o.Path, &holding{key: key})
+}
+
+func newKey() (ed25519.PrivateKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	return key, err
 }
 
 // admission is what makes a node a member.
