@@ -49,6 +49,8 @@ type Options struct {
 	Node    func() Node
 	Logger  *slog.Logger
 
+	// Cluster is the node's cluster; nil: it is alone and in none.
+	Cluster Cluster
 	// Metrics answers /metrics; without it the path is not there.
 	Metrics http.Handler
 	// Observe is told of every answer. The operation is empty where the request was for none.

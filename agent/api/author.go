@@ -8,6 +8,9 @@ import (
 	"strconv"
 )
 
+// AuthorHeader tells the API of another node who wrote. It counts at the Peer door only.
+const AuthorHeader = "Grapevine-Author"
+
 // authorKey is where ConnContext leaves the author of a connection.
 type authorKey struct{}
 
@@ -18,7 +21,14 @@ func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // author is who the store shall remember as the writer.
-func author(r *http.Request) string {
+func (c *call) author() string {
+	if c.door == Peers {
+		return c.r.Header.Get(AuthorHeader)
+	}
+	return connAuthor(c.r)
+}
+
+func connAuthor(r *http.Request) string {
 	name, _ := r.Context().Value(authorKey{}).(string)
 	return name
 }

@@ -34,7 +34,7 @@ const (
 
 // checkType refuses, on TCP, a body whose type an HTML form can send, or that the operation doesn't take.
 func (op operation) checkType(c *call) error {
-	if op.body == nil || c.door == Socket {
+	if op.body == nil || c.door != TCP {
 		return nil
 	}
 	given := c.r.Header.Get("Content-Type")

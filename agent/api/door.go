@@ -14,6 +14,9 @@ const (
 	Socket Door = iota
 	// TCP is reachable by every web page that the operator's browser opens.
 	TCP
+	// Peers is for the other nodes of the cluster, which have proved that they are. The door that a request came
+	// through first has asked all that there is to ask.
+	Peers
 )
 
 // call is one request on its way through an operation.

@@ -31,6 +31,12 @@ const (
 	codeReadOnly        code = "read_only"
 	codeNotReady        code = "not_ready"
 	codeDiskFull        code = "disk_full"
+	codeNoQuorum        code = "no_quorum"
+	codeUnknownOutcome  code = "unknown_outcome"
+	codeTimeout         code = "timeout"
+	codeRefused         code = "refused"
+	codeUnreachable     code = "node_unreachable"
+	codeLoop            code = "loop_detected"
 )
 
 // status is the one place where a kind of failure becomes an HTTP status.
@@ -54,8 +60,16 @@ func (c code) status() int {
 		return http.StatusUnsupportedMediaType
 	case codeInvalid:
 		return http.StatusUnprocessableEntity
-	case codeReadOnly, codeNotReady:
+	case codeRefused:
+		return http.StatusConflict
+	case codeUnreachable:
+		return http.StatusBadGateway
+	case codeReadOnly, codeNotReady, codeNoQuorum:
 		return http.StatusServiceUnavailable
+	case codeUnknownOutcome, codeTimeout:
+		return http.StatusGatewayTimeout
+	case codeLoop:
+		return http.StatusLoopDetected
 	case codeDiskFull:
 		return http.StatusInsufficientStorage
 	default:
@@ -97,6 +111,9 @@ func failureOf(err error) *failure {
 		compacted *kv.CompactedError
 		body      *http.MaxBytesError
 	)
+	if f := clusterFailure(err); f != nil {
+		return f
+	}
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -158,7 +175,7 @@ func (f *failure) problem() Problem {
 		Type:   "urn:grapevine:" + strings.ReplaceAll(string(f.code), "_", "-"),
 		Title:  string(f.code),
 		Status: f.code.status(), Detail: f.detail, Code: string(f.code),
-		Key: f.key, Faults: f.faults, Rev: f.rev, NothingWritten: true,
+		Key: f.key, Faults: f.faults, Rev: f.rev, NothingWritten: f.code != codeUnknownOutcome,
 	}
 }
 

@@ -19,7 +19,7 @@ func (a *API) validate(c *call) error {
 		return err
 	}
 	verdict := Verdict{Faults: []spec.Fault{}, Notices: []spec.Fault{}}
-	trial := kv.Txn{ID: c.id, By: author(c.r), At: time.Now()}
+	trial := kv.Txn{ID: c.id, By: c.author(), At: time.Now()}
 	for _, name := range slices.Sorted(maps.Keys(doc.Values)) {
 		op, notices, err := judge(name, doc.Values[name])
 		verdict.Notices = append(verdict.Notices, notices...)

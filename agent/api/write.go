@@ -129,7 +129,7 @@ func (w written) status() int {
 // write proposes a transaction, or tries it for a dry run, and waits for the receipt.
 func (a *API) write(c *call, t kv.Txn) (written, error) {
 	t.ID, t.At = c.id, time.Now()
-	t.By, t.Message = author(c.r), c.query["message"]
+	t.By, t.Message = c.author(), c.query["message"]
 	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: 1}}
 	err := checkMessage(t.Message)
 	switch {
