@@ -54,7 +54,7 @@ func keepSnapshot(folder string, snapshot *Snapshot) error {
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
-	forgetKept(folder)
+	forgetKept(folder, filepath.Base(path))
 	return syncFolder(folder)
 }
 
@@ -97,9 +97,9 @@ func writeSynced(path string, snapshot *Snapshot) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// forgetKept removes the oldest that are too many. If it can't there is one too
-// many, which is no reason to refuse what is to be done.
-func forgetKept(folder string) {
+// forgetKept removes the oldest that are too many, beside the latest. If it can't
+// there is one too many, which is no reason to refuse what is to be done.
+func forgetKept(folder, latest string) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
 		return
@@ -107,14 +107,17 @@ func forgetKept(folder string) {
 	written := map[string]time.Time{}
 	var names []string
 	for _, file := range files {
-		info, err := file.Info()
-		if err == nil && strings.HasPrefix(file.Name(), keptPrefix) && strings.HasSuffix(file.Name(), keptSuffix) {
-			written[file.Name()] = info.ModTime()
-			names = append(names, file.Name())
+		name := file.Name()
+		if !strings.HasPrefix(name, keptPrefix) || !strings.HasSuffix(name, keptSuffix) || name == latest {
+			continue
+		}
+		if info, err := file.Info(); err == nil {
+			written[name] = info.ModTime()
+			names = append(names, name)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int { return written[b].Compare(written[a]) })
-	for _, name := range names[min(keptStates, len(names)):] {
+	for _, name := range names[min(keptStates-1, len(names)):] {
 		os.Remove(filepath.Join(folder, name))
 	}
 }

@@ -15,6 +15,7 @@ import (
 func storeAt(start Head) *Store {
 	s := &Store{revs: 100, bytes: 1 << 30, closed: make(chan struct{})}
 	s.now.Store(&state{view: View{head: start}, history: history{base: start}, changed: make(chan struct{})})
+	s.local.Store(newContents().local)
 	return s
 }
 
