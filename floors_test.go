@@ -25,6 +25,7 @@ var floors = map[string]int{
 	"agent/api":         30, // the HTTP API over what it needs of the rest
 	"gateway":           20, // a view into a table, and serving it
 	"kv/consensus":      20, // one order for operator writes
+	"kv/gossip":         20, // membership, and every store converges
 	"gateway/action":    14, // what a route does with a request and its response
 	"gateway/http1":     13, // HTTP/1.1 messages, connections and exchanges
 	"gateway/accesslog": 12, // a line a request
@@ -43,6 +44,8 @@ var floors = map[string]int{
 // doors are the only packages that may import a foreign library, so that each
 // can be replaced behind one of them.
 var doors = map[string][]string{
+	"github.com/hashicorp/memberlist":            {"kv/gossip"},
+	"github.com/klauspost/compress":              {"kv/gossip"},
 	"go.etcd.io/bbolt":                           {"kv"},
 	"github.com/hashicorp/go-immutable-radix/v2": {"kv"},
 	"github.com/benbjohnson/immutable":           {"gateway"},

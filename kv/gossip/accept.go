@@ -1,0 +1,261 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"time"
+
+	"grapevine/kv"
+)
+
+// appliedPause gathers what this node applies: the first is told at once, what
+// comes within the pause together (decisions: coalescing is leading-edge).
+const appliedPause = 20 * time.Millisecond
+
+// accept takes the connections of others until the listener is closed.
+func (p *Peer) accept() {
+	for {
+		conn, err := p.o.Spread.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || !pause(p.ctx.Done(), acceptPause) {
+				return
+			}
+			continue
+		}
+		if !tryAcquire(p.greeting) {
+			p.counters.connectionsRefused.add(1)
+			conn.Close()
+			continue
+		}
+		p.group.Go(func() { p.serve(conn) })
+	}
+}
+
+// tryAcquire takes a place if there is one.
+func tryAcquire(places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve handles one connection that another node opened.
+func (p *Peer) serve(conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(p.ctx, func() { conn.Close() })
+	defer stop()
+	c := newConnection(conn)
+	theirs, err := p.welcome(c)
+	<-p.greeting
+	if err != nil {
+		p.counters.connectionsRefused.add(1)
+		p.log.Debug("connection is refused", "from", conn.RemoteAddr().String(), "err", err)
+		return
+	}
+	defer func() { <-p.connected }()
+	if theirs.purpose == toPull {
+		err = p.servePull(c, theirs)
+	} else {
+		err = p.servePushes(c, theirs)
+	}
+	p.log.Debug("connection has ended", "from", conn.RemoteAddr().String(), "member", string(theirs.digest.id), "err", err)
+}
+
+// welcome reads a hello and answers with ours. On success a place in connected is
+// taken.
+func (p *Peer) welcome(c *connection) (hello, error) {
+	theirs, err := readHello(c)
+	if err == nil {
+		err = p.checkHello(c.Conn, theirs)
+	}
+	if err == nil && !tryAcquire(p.connected) {
+		err = errors.New("there are too many connections")
+	}
+	if err != nil {
+		return hello{}, errors.Join(err, c.write(frameRefusal, []byte(err.Error())))
+	}
+	if err := c.write(frameHello, p.hello(theirs.purpose).encode()); err != nil {
+		<-p.connected
+		return hello{}, err
+	}
+	return theirs, nil
+}
+
+// servePushes takes what the other side pushes, and tells it what this node
+// applies.
+func (p *Peer) servePushes(c *connection, theirs hello) error {
+	name := fullName(theirs.digest.id, theirs.digest.boot)
+	p.replaceInbound(name, c.Conn)
+	defer p.forgetInbound(name, c.Conn)
+	ended := make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		p.tellApplied(c, ended)
+	}()
+	defer func() {
+		close(ended)
+		c.Close()
+		<-told
+	}()
+	p.hear(theirs.digest)
+	for {
+		kind, body, err := c.read(idleTime)
+		if err != nil {
+			return err
+		}
+		if err := p.takeFrame(theirs.digest, kind, body); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Peer) takeFrame(from digest, kind frameKind, body []byte) error {
+	switch kind {
+	case frameDigest:
+		d, err := decodeDigest(body)
+		if err != nil {
+			return err
+		}
+		if d.id != from.id || d.boot != from.boot {
+			return fmt.Errorf("node %s speaks as node %s", from.id, d.id)
+		}
+		p.hear(d)
+		return nil
+	case frameChanges:
+		c, err := decodeChanges(body)
+		if err != nil {
+			return err
+		}
+		return p.takePush(p.sender(from), c)
+	}
+	return fmt.Errorf("unexpected frame of kind %d", kind)
+}
+
+// sender is the member that speaks, as far as memberlist has told of it yet.
+func (p *Peer) sender(from digest) Member {
+	if member, known := p.members.heard(fullName(from.id, from.boot)); known {
+		return member
+	}
+	return Member{ID: from.id, boot: from.boot, Role: Edge}
+}
+
+// replaceInbound closes what a member left behind when it connects anew.
+func (p *Peer) replaceInbound(name string, conn net.Conn) {
+	p.mu.Lock()
+	old := p.inbound[name]
+	p.inbound[name] = conn
+	p.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+func (p *Peer) forgetInbound(name string, conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inbound[name] == conn {
+		delete(p.inbound, name)
+	}
+}
+
+// tellApplied writes a digest whenever this node reports something, and to show
+// that it lives.
+func (p *Peer) tellApplied(c *connection, ended chan struct{}) {
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	const never = math.MaxUint64
+	told := uint64(never)
+	for {
+		reported := p.reported.wait()
+		if d := p.digest(); d.report.seq != told {
+			told = d.report.seq
+			if c.write(frameDigest, d.encode(nil, maxProblem)) != nil || !pause(ended, appliedPause) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-reported:
+		case <-alive.C:
+			told = never
+		case <-ended:
+			return
+		}
+	}
+}
+
+// takePush applies what a neighbour pushed, or finds out why that can't be.
+func (p *Peer) takePush(from Member, c changes) error {
+	s := p.stream(c.stream)
+	if s == nil {
+		return fmt.Errorf("stream %d is unknown", c.stream)
+	}
+	p.counters.received.add(len(c.list))
+	ours := s.Head()
+	if judge(ours, c.upTo, p.standing()) != pull {
+		if p.consider(from, s, c.upTo) == answer || relate(ours, c.upTo) == equal {
+			p.counters.repeated.add(1)
+		}
+		return nil
+	}
+	if gap := relate(ours, c.since); gap != equal && gap != older {
+		p.consider(from, s, c.upTo)
+		return nil
+	}
+	p.knows(from, c.stream, c.upTo)
+	return p.apply(from, s, c)
+}
+
+// errInRaft says that a node is not to take entries but from raft.
+var errInRaft = errors.New("this node takes its entries from raft alone")
+
+// apply lets one at a time change a stream. An error means that the sender sends
+// what nobody should.
+func (p *Peer) apply(from Member, s Stream, c changes) error {
+	if err := p.take(); err != nil {
+		return err
+	}
+	defer p.taken()
+	if p.o.InRaft() {
+		return nil
+	}
+	before := s.Head()
+	err := s.Apply(c.list)
+	after := s.Head()
+	if relate(before, after) == newer {
+		p.counters.applied.add(int(after.Rev.Rev - before.Rev.Rev))
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrForged):
+		p.alarms.raise(Forged, from, s.ID(), before, c.upTo, err)
+		return err
+	case errors.Is(err, kv.ErrDiverged):
+		p.alarms.raise(Diverged, from, s.ID(), before, c.upTo, err)
+		return nil
+	case errors.Is(err, kv.ErrGap), errors.Is(err, kv.ErrCompacted):
+		p.consider(from, s, c.upTo)
+		return nil
+	}
+	p.log.Warn("changes were not applied", "from", string(from.ID), "stream", int(s.ID()), "rev", c.upTo.Rev.String(), "err", err)
+	return err
+}
+
+// take waits for the right to apply or restore.
+func (p *Peer) take() error {
+	select {
+	case p.taking <- struct{}{}:
+		return nil
+	case <-p.ctx.Done():
+		return p.ctx.Err()
+	}
+}
+
+func (p *Peer) taken() { <-p.taking }

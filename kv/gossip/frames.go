@@ -1,0 +1,118 @@
+package gossip
+
+import (
+	"fmt"
+
+	"grapevine/kv"
+)
+
+// spreadVersion is that of gv-spread/1.
+const spreadVersion = 1
+
+// purpose is what a connection was opened for.
+type purpose uint8
+
+const (
+	toPush purpose = iota + 1
+	toPull
+)
+
+// hello is the first frame of both sides: u8 version, text cluster, u8 purpose,
+// digest.
+type hello struct {
+	cluster string
+	purpose purpose
+	digest  digest
+}
+
+func (h hello) encode() []byte {
+	var e encoder
+	e.u8(spreadVersion)
+	e.text(h.cluster, maxCluster)
+	e.u8(uint8(h.purpose))
+	return h.digest.encode(e.buf, maxProblem)
+}
+
+func decodeHello(b []byte) (hello, error) {
+	d := decoder{rest: b}
+	if version := d.u8(); version != spreadVersion && d.problem == "" {
+		return hello{}, fmt.Errorf("hello has version %d, here is %d", version, spreadVersion)
+	}
+	h := hello{cluster: d.text(maxCluster), purpose: purpose(d.u8())}
+	if d.problem != "" {
+		return hello{}, fmt.Errorf("hello %s", d.problem)
+	}
+	if h.purpose != toPush && h.purpose != toPull {
+		return hello{}, fmt.Errorf("hello has purpose %d", h.purpose)
+	}
+	var err error
+	h.digest, err = decodeDigest(d.rest)
+	return h, err
+}
+
+// changes is u8 stream, head since, head up to, u32 number, each u32 length and
+// content.
+type changes struct {
+	stream      StreamID
+	since, upTo kv.Head // before the first and after the last
+	list        [][]byte
+}
+
+func (c changes) encode() []byte {
+	var e encoder
+	e.u8(uint8(c.stream))
+	e.head(c.since)
+	e.head(c.upTo)
+	e.u32(uint32(len(c.list)))
+	for _, change := range c.list {
+		e.u32(uint32(len(change)))
+		e.buf = append(e.buf, change...)
+	}
+	return e.buf
+}
+
+func decodeChanges(b []byte) (changes, error) {
+	d := decoder{rest: b}
+	c := changes{stream: StreamID(d.u8()), since: d.head(), upTo: d.head()}
+	n := d.u32()
+	if uint64(n) > uint64(len(d.rest)/4) {
+		d.fail("are cut short")
+		n = 0
+	}
+	for range n {
+		size := d.u32()
+		if uint64(size) > uint64(len(d.rest)) {
+			d.fail("are cut short")
+			break
+		}
+		c.list = append(c.list, d.rest[:size:size])
+		d.rest = d.rest[size:]
+	}
+	if problem := d.end(); problem != "" {
+		return changes{}, fmt.Errorf("changes %s", problem)
+	}
+	return c, nil
+}
+
+// point is a stream at a head: what a pull asks from, and a snapshot leads to.
+// u8 stream, head.
+type point struct {
+	stream StreamID
+	head   kv.Head
+}
+
+func (p point) encode() []byte {
+	var e encoder
+	e.u8(uint8(p.stream))
+	e.head(p.head)
+	return e.buf
+}
+
+func decodePoint(b []byte) (point, error) {
+	d := decoder{rest: b}
+	p := point{stream: StreamID(d.u8()), head: d.head()}
+	if problem := d.end(); problem != "" {
+		return point{}, fmt.Errorf("head of a stream %s", problem)
+	}
+	return p, nil
+}

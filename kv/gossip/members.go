@@ -1,0 +1,361 @@
+package gossip
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"grapevine/kv"
+)
+
+// How long a node that is gone stays in the list of members, and how many such
+// nodes at most. Serf keeps failed nodes as long (its ReconnectTimeout).
+const (
+	keepDead = 24 * time.Hour
+	keepLeft = time.Hour
+	maxGone  = 4096
+)
+
+var (
+	// ErrUnknownMember is returned for a node id that no member has.
+	ErrUnknownMember = errors.New("no such member")
+	// ErrMemberAlive is returned when a member is to be forgotten that may live.
+	ErrMemberAlive = errors.New("member is not dead")
+)
+
+// Status is what this node knows of a member's life.
+type Status int
+
+const (
+	// Alive: it answers, or somebody whom it answers says so.
+	Alive Status = iota
+	// Suspect: it did not answer this node's last probe and nothing was heard of it
+	// since. It counts as alive.
+	Suspect
+	// Dead: it went without a word.
+	Dead
+	// Left: it said that it goes, or an operator said so.
+	Left
+)
+
+var statusNames = [...]string{"alive", "suspect", "dead", "left"}
+
+func (s Status) String() string { return statusNames[s] }
+
+// Member is one node of the cluster as this node sees it.
+type Member struct {
+	ID      NodeID
+	Name    string
+	Address string // of its gossip, IP and port
+	Peer    string // of its other services, host and port
+	Status  Status
+	Role    Role
+	Version string
+	Region  string
+
+	boot string // which of its starts this is
+}
+
+// alive tells whether it is worth talking to.
+func (m Member) alive() bool { return m.Status == Alive || m.Status == Suspect }
+
+// fullName is what memberlist calls it. It holds the boot, so that a node which
+// returns at another address is another member, and no conflict of addresses.
+func fullName(id NodeID, boot string) string { return string(id) + "-" + boot }
+
+// members is all nodes by their full names. memberlist reports into it, from
+// within its own lock: what is below never calls memberlist.
+type members struct {
+	log     *slog.Logger
+	changed signal
+	// appliedChanged tells that a node applied something.
+	appliedChanged signal
+
+	mu      sync.Mutex // guards what is below
+	entries map[string]*entry
+	joins   uint64 // how many nodes joined, which orders them
+}
+
+// entry is one boot of a node.
+type entry struct {
+	Member
+	join     uint64    // its place in the order of joining
+	since    time.Time // its status
+	leaving  bool      // it said that it goes, or an operator said so
+	answered time.Time // when it was last told our heads out of turn
+	report   report
+}
+
+// report is what a node says that it has applied.
+type report struct {
+	seq     uint64 // grows with each of them during one boot; 0 is none yet
+	applied Applied
+}
+
+// NotifyAlive makes memberlist ignore nodes whose metadata is not ours.
+func (m *members) NotifyAlive(n *memberlist.Node) error {
+	meta, err := decodeMeta(n.Meta)
+	if err != nil {
+		return err
+	}
+	if boot, ok := strings.CutPrefix(n.Name, string(meta.ID)+"-"); !ok || boot == "" || len(boot) > maxBootBytes {
+		return fmt.Errorf("it calls itself %.150q with node id %q", n.Name, string(meta.ID))
+	}
+	return nil
+}
+
+// NotifyJoin, NotifyUpdate and NotifyLeave are memberlist's events.
+func (m *members) NotifyJoin(n *memberlist.Node) { m.note(n, "member joined") }
+
+func (m *members) NotifyUpdate(n *memberlist.Node) { m.note(n, "member changed") }
+
+func (m *members) note(n *memberlist.Node, event string) {
+	meta, err := decodeMeta(n.Meta)
+	if err != nil {
+		return // NotifyAlive has refused it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[n.Name]
+	if e == nil || !e.alive() {
+		m.joins++
+		kept := report{}
+		if e != nil {
+			kept = e.report
+		}
+		e = &entry{join: m.joins, since: time.Now(), report: kept}
+		m.entries[n.Name] = e
+	}
+	e.Member = Member{
+		ID: meta.ID, Name: meta.Name, Address: n.Address(), Peer: cmp.Or(meta.Peer, n.Address()), Status: e.Status,
+		Role: meta.Role, Version: meta.Version, Region: meta.Region,
+		boot: strings.TrimPrefix(n.Name, string(meta.ID)+"-"),
+	}
+	m.log.Info(event, "member", string(e.ID), "name", e.Name, "address", e.Address, "role", e.Role.String(), "version", e.Version)
+	m.changed.fire()
+}
+
+func (m *members) NotifyLeave(n *memberlist.Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[n.Name]
+	if e == nil {
+		return
+	}
+	status := Dead
+	if e.leaving {
+		status = Left
+	}
+	m.set(e, status)
+}
+
+// set changes a status. Holders of mu call it.
+func (m *members) set(e *entry, status Status) {
+	if e.Status == status {
+		return
+	}
+	m.log.Info("member is "+status.String(), "member", string(e.ID), "name", e.Name, "address", e.Address)
+	e.Status, e.since = status, time.Now()
+	m.changed.fire()
+}
+
+// suspect notes that a member did not answer a probe, and heard that something
+// came from it. heard reports whether it is a member at all.
+func (m *members) suspect(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entries[name]; e != nil && e.Status == Alive {
+		m.set(e, Suspect)
+	}
+}
+
+func (m *members) heard(name string) (Member, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[name]
+	if e == nil {
+		return Member{}, false
+	}
+	if e.Status == Suspect {
+		m.set(e, Alive)
+	}
+	return e.Member, true
+}
+
+// departs notes that a node goes or went for good. It reports whether that is new.
+func (m *members) departs(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[name]
+	if e == nil || e.leaving {
+		return false
+	}
+	e.leaving = true
+	if e.Status == Dead {
+		m.set(e, Left)
+	}
+	return true
+}
+
+// forget marks every dead boot of a node as left, and returns their full names.
+func (m *members) forget(id NodeID) ([]string, error) {
+	if e := m.find(id); e.ID == "" {
+		return nil, fmt.Errorf("node %s: %w", id, ErrUnknownMember)
+	} else if e.alive() {
+		return nil, fmt.Errorf("node %s at %s is %s: %w", id, e.Address, e.Status, ErrMemberAlive)
+	}
+	m.mu.Lock()
+	names := []string{}
+	for name, e := range m.entries {
+		if e.ID == id && !e.alive() {
+			names = append(names, name)
+		}
+	}
+	m.mu.Unlock()
+	for _, name := range names {
+		m.departs(name)
+	}
+	return names, nil
+}
+
+// mayAnswer grants a member an answer out of turn, unless it just had one.
+func (m *members) mayAnswer(name string, pause time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[name]
+	if e == nil || time.Since(e.answered) < pause {
+		return false
+	}
+	e.answered = time.Now()
+	return true
+}
+
+// reported takes what a member says that it applied, if it is newer than what it
+// said before.
+func (m *members) reported(name string, r report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[name]
+	if e == nil || r.seq < e.report.seq || r.seq == e.report.seq && r.applied.Err == e.report.applied.Err {
+		return
+	}
+	if r.seq == e.report.seq && len(r.applied.Err) < len(e.report.applied.Err) {
+		return // the same with a shortened text
+	}
+	r.applied.Since = time.Now()
+	if r.applied.Rev == e.report.applied.Rev && r.applied.TableHash == e.report.applied.TableHash {
+		r.applied.Since = e.report.applied.Since
+	}
+	e.report = r
+	m.appliedChanged.fire()
+}
+
+// tidy forgets those who are long gone, and the oldest if there are too many.
+func (m *members) tidy(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var gone []*entry
+	for _, e := range m.entries {
+		if !e.alive() {
+			gone = append(gone, e)
+		}
+	}
+	slices.SortFunc(gone, func(a, b *entry) int { return b.since.Compare(a.since) })
+	for i, e := range gone {
+		keep := keepDead
+		if e.Status == Left {
+			keep = keepLeft
+		}
+		if i >= maxGone || now.Sub(e.since) > keep {
+			delete(m.entries, fullName(e.ID, e.boot))
+			m.changed.fire()
+		}
+	}
+}
+
+// best is the boot of each node that stands for it: one that lives, and else, or
+// among several, the one that joined last. Holders of mu call it.
+func (m *members) best() map[NodeID]*entry {
+	best := map[NodeID]*entry{}
+	for _, e := range m.entries {
+		other := best[e.ID]
+		if other == nil || e.alive() && !other.alive() || e.alive() == other.alive() && e.join > other.join {
+			best[e.ID] = e
+		}
+	}
+	return best
+}
+
+// all is every node once, in the order of the ids.
+func (m *members) all() []Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	best := m.best()
+	all := make([]Member, 0, len(best))
+	for _, id := range slices.Sorted(maps.Keys(best)) {
+		all = append(all, best[id].Member)
+	}
+	return all
+}
+
+// find is the member with an id; the zero Member if there is none.
+func (m *members) find(id NodeID) Member {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.best()[id]; e != nil {
+		return e.Member
+	}
+	return Member{}
+}
+
+// others are the living members without one.
+func (m *members) others(self NodeID) []Member {
+	return slices.DeleteFunc(m.all(), func(member Member) bool { return member.ID == self || !member.alive() })
+}
+
+// applied is what each node last said.
+func (m *members) applied() map[NodeID]Applied {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[NodeID]Applied{}
+	for id, e := range m.best() {
+		if e.report.seq > 0 {
+			all[id] = e.report.applied
+		}
+	}
+	return all
+}
+
+// addresses are those of the living members, and of those that are gone for good.
+func (m *members) addresses() (living, left []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	entries := slices.SortedFunc(maps.Values(m.entries), func(a, b *entry) int { return cmp.Compare(b.join, a.join) })
+	for _, e := range entries {
+		switch {
+		case e.alive():
+			living = append(living, e.Address)
+		case e.Status == Left:
+			left = append(left, e.Address)
+		}
+	}
+	return living, left
+}
+
+// Applied is what a node says that it serves.
+type Applied struct {
+	Rev       kv.Rev
+	TableHash string // of its table, as the node names it
+	// Err is why it could not go on to a later revision; empty if it could.
+	Err string
+	// Since is when this node learnt of Rev and TableHash.
+	Since time.Time
+}

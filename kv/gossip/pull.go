@@ -1,0 +1,317 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"grapevine/kv"
+)
+
+const (
+	// pullTime bounds one pull, snapshot included.
+	pullTime = 10 * time.Minute
+	// maxSnapshotBytes bounds what a snapshot may unpack to.
+	maxSnapshotBytes = 1 << 30
+	// maxWindow bounds the memory of the zstd decoder, whatever a snapshot asks for.
+	maxWindow = 8 << 20
+)
+
+var (
+	errBusy      = errors.New("it serves too many pulls")
+	errElsewhere = errors.New("only a voter can give a whole snapshot")
+)
+
+// puller fetches what this node lacks, one pull at a time.
+type puller struct {
+	peer *Peer
+	poke chan struct{} // holds one when there is something to do
+
+	mu     sync.Mutex // guards wanted
+	wanted map[StreamID]*want
+}
+
+// want is what is known to be ahead of this node in one stream.
+type want struct {
+	head    kv.Head // a genuine one
+	last    NodeID  // who was ahead last: it is asked first
+	sources map[NodeID]Member
+	// elsewhere says that others than voters could not help: voters are asked first.
+	elsewhere bool
+}
+
+func newPuller(p *Peer) *puller {
+	return &puller{peer: p, poke: make(chan struct{}, 1), wanted: map[StreamID]*want{}}
+}
+
+// want asks for what leads to a genuine head that a member has.
+func (q *puller) want(from Member, s Stream, head kv.Head) {
+	q.mu.Lock()
+	w := q.wanted[s.ID()]
+	if w == nil {
+		w = &want{sources: map[NodeID]Member{}}
+		q.wanted[s.ID()] = w
+	}
+	switch relate(w.head, head) {
+	case newer, first, higherEpoch:
+		w.head = head
+	}
+	w.last = from.ID
+	if from.Address != "" {
+		w.sources[from.ID] = from
+	}
+	q.mu.Unlock()
+	q.wake()
+}
+
+// wake lets the puller look again.
+func (q *puller) wake() {
+	select {
+	case q.poke <- struct{}{}:
+	default:
+	}
+}
+
+// run pulls whenever something is wanted.
+func (q *puller) run() {
+	pauses := backoff{least: 25 * time.Millisecond, most: 5 * time.Second}
+	for {
+		s, source := q.next()
+		switch {
+		case s == nil:
+			pauses.reset()
+			select {
+			case <-q.poke:
+			case <-q.peer.ctx.Done():
+				return
+			}
+			continue
+		case source.ID == "":
+			// Nobody can help now.
+		default:
+			err := q.peer.pullFrom(s, source)
+			q.note(s, source, err)
+			if err == nil {
+				pauses.reset()
+				continue
+			}
+		}
+		if !pause(q.peer.ctx.Done(), pauses.next()) {
+			return
+		}
+	}
+}
+
+// next chooses a stream that lacks something and whom to ask. No stream means that
+// nothing is wanted.
+func (q *puller) next() (Stream, Member) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.peer.o.Streams {
+		w := q.wanted[s.ID()]
+		if w == nil {
+			continue
+		}
+		switch judge(s.Head(), w.head, q.peer.standing()) {
+		case replace:
+			return s, q.source(w, isVoter)
+		case pull:
+			if m := q.source(w, isVoter); w.elsewhere && m.ID != "" {
+				return s, m
+			}
+			return s, q.source(w, func(Member) bool { return true })
+		}
+		delete(q.wanted, s.ID())
+	}
+	return nil, Member{}
+}
+
+// isVoter tells who may be asked for a whole snapshot.
+func isVoter(m Member) bool { return m.Role != Edge }
+
+// source is whom to ask among those who are fit: the one who was ahead last, another
+// one who was, or any member; the zero Member if there is none. Holders of mu call it.
+func (q *puller) source(w *want, fit func(Member) bool) Member {
+	if m, ok := w.sources[w.last]; ok && fit(m) {
+		return m
+	}
+	unfit := func(m Member) bool { return !fit(m) }
+	candidates := slices.DeleteFunc(slices.Collect(maps.Values(w.sources)), unfit)
+	if len(candidates) == 0 {
+		candidates = slices.DeleteFunc(q.peer.members.others(q.peer.o.Meta.ID), unfit)
+	}
+	if len(candidates) == 0 {
+		return Member{}
+	}
+	return candidates[rand.IntN(len(candidates))]
+}
+
+// note learns from a pull how to do the next one.
+func (q *puller) note(s Stream, source Member, err error) {
+	p := q.peer
+	if err == nil {
+		p.counters.pulls.add(1)
+		return
+	}
+	p.counters.pullsFailed.add(1)
+	p.log.Debug("pull failed", "from", string(source.ID), "stream", int(s.ID()), "err", err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.wanted[s.ID()]
+	if w == nil {
+		return
+	}
+	if errors.Is(err, errElsewhere) {
+		w.elsewhere = true
+	}
+	if !errors.Is(err, errBusy) {
+		delete(w.sources, source.ID)
+	}
+}
+
+// pullFrom fetches what comes after our head from one member.
+func (p *Peer) pullFrom(s Stream, source Member) error {
+	ctx, cancel := context.WithTimeout(p.ctx, pullTime)
+	defer cancel()
+	c, theirs, err := p.open(ctx, source, toPull)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	before := s.Head()
+	if err := c.write(framePull, point{s.ID(), before}.encode()); err != nil {
+		return err
+	}
+	for {
+		kind, body, err := c.read(idleTime)
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case frameChanges:
+			err = p.takeDelta(source, s, body)
+		case frameSnapshot:
+			return p.takeSnapshot(c, source, s, body)
+		case frameEnd:
+			if relate(before, s.Head()) == equal {
+				return fmt.Errorf("node %s has nothing new", theirs.digest.id)
+			}
+			return nil
+		case frameBusy:
+			return errBusy
+		case frameElsewhere:
+			return errElsewhere
+		case frameRefusal:
+			return refusal(body)
+		default:
+			return fmt.Errorf("unexpected frame of kind %d", kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (p *Peer) takeDelta(from Member, s Stream, body []byte) error {
+	c, err := decodeChanges(body)
+	if err != nil {
+		return err
+	}
+	if c.stream != s.ID() {
+		return fmt.Errorf("changes are of stream %d, not %d", c.stream, s.ID())
+	}
+	p.counters.received.add(len(c.list))
+	p.knows(from, c.stream, c.upTo)
+	return p.apply(from, s, c)
+}
+
+// takeSnapshot reads the chunks that follow. The signature of a snapshot's head says
+// nothing of its entries, so that only a voter is believed.
+func (p *Peer) takeSnapshot(c *connection, from Member, s Stream, body []byte) error {
+	at, err := decodePoint(body)
+	if err != nil {
+		return err
+	}
+	if !p.provesVoter(c, from) {
+		return errElsewhere
+	}
+	if err := p.mayRestore(s, at.head); err != nil {
+		return err
+	}
+	if err := s.Verify(at.head); err != nil {
+		p.alarms.raise(Forged, from, s.ID(), s.Head(), at.head, err)
+		return err
+	}
+	unpacked, err := zstd.NewReader(&chunkReader{c: c}, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxSnapshotBytes))
+	if err != nil {
+		return err
+	}
+	defer unpacked.Close()
+	if err := p.take(); err != nil {
+		return err
+	}
+	defer p.taken()
+	err = s.Restore(io.LimitReader(unpacked, maxSnapshotBytes), func(head kv.Head) error { return p.mayRestore(s, head) })
+	if err != nil {
+		return err
+	}
+	p.counters.snapshots.add(1)
+	head := s.Head()
+	p.knows(from, s.ID(), head)
+	p.log.Info("snapshot is restored", "from", string(from.ID), "stream", int(s.ID()), "rev", head.Rev.String())
+	return nil
+}
+
+// provesVoter tells whether the other end may be a voter.
+func (p *Peer) provesVoter(c *connection, from Member) bool {
+	if p.o.Identify == nil {
+		return isVoter(from)
+	}
+	_, voter, err := p.o.Identify(c.Conn)
+	return err == nil && voter
+}
+
+// mayRestore tells whether a head may take the place of ours now.
+func (p *Peer) mayRestore(s Stream, theirs kv.Head) error {
+	ours := s.Head()
+	if v := judge(ours, theirs, p.standing()); v != replace && v != pull {
+		return fmt.Errorf("a snapshot at revision %s is not to replace revision %s", theirs.Rev, ours.Rev)
+	}
+	return nil
+}
+
+// chunkReader is the content of the chunks up to the end of a snapshot.
+type chunkReader struct {
+	c    *connection
+	rest []byte
+	end  bool
+}
+
+func (r *chunkReader) Read(b []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.end {
+			return 0, io.EOF
+		}
+		kind, body, err := r.c.read(idleTime)
+		switch {
+		case err != nil:
+			return 0, err
+		case kind == frameEnd:
+			r.end = true
+		case kind != frameChunk:
+			return 0, fmt.Errorf("frame of kind %d came within a snapshot", kind)
+		}
+		r.rest = body
+	}
+	n := copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
