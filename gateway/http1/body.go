@@ -89,6 +89,9 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	b.t.invite()
 	c := b.t.c
 	c.armRead(c.s.bodyTimeout())
+	if b.abandoned.Load() { // since we looked, and a bound of its own has replaced what ends the read
+		c.stopReads()
+	}
 	n, err := b.read(p)
 	b.t.x.BytesIn += int64(n)
 	if inTime := c.restRead(); b.abandoned.Load() && err != io.EOF {
@@ -170,6 +173,7 @@ func (b *requestBody) stop() {
 		b.mu.Unlock()
 		return
 	}
+	b.abandoned.Store(true)
 	b.t.c.stopReads()
 	b.mu.Lock()
 	defer b.mu.Unlock()

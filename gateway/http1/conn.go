@@ -192,6 +192,9 @@ func (c *conn) serveRequest() next {
 	if err == nil {
 		return c.t.exchange()
 	}
+	if err == errLateHead && c.t.ahead() == 0 {
+		return end // an empty line came, which is no request
+	}
 	if refusal, is := err.(*Refusal); is { // never wrapped
 		return c.t.refuse(refusal)
 	}

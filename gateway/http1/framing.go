@@ -44,6 +44,7 @@ type Head struct {
 	Upgrade string
 
 	count      int
+	announced  int // trailers, those among them that may not trail
 	hosts      int
 	host       []byte
 	codings    int
@@ -107,7 +108,7 @@ func (h *Head) note(f exchange.Field) (keep bool, err error) {
 			h.upgrades++
 			h.websocket = exchange.EqualName(f.Value, "websocket")
 		} else if exchange.EqualName(f.Name, "Trailer") {
-			h.noteTrailer(f.Value)
+			return true, h.noteTrailer(f.Value)
 		}
 	case len("Connection"):
 		if exchange.EqualName(f.Name, "Connection") {
@@ -151,14 +152,18 @@ func (h *Head) noteExpect(value []byte) {
 	}
 }
 
-func (h *Head) noteTrailer(value []byte) {
+func (h *Head) noteTrailer(value []byte) error {
 	for more := true; more; {
+		if h.announced++; h.announced > MaxFields {
+			return errHeadCount // each would be a line of the head that is sent on
+		}
 		var name []byte
 		name, value, more = nextElement(value)
 		if validName(name) && exchange.MayTrail(name) {
 			h.Trailers = append(h.Trailers, exchange.Field{Name: name[:len(name):len(name)]})
 		}
 	}
+	return nil
 }
 
 func validName(name []byte) bool {

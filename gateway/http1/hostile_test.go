@@ -150,6 +150,8 @@ func hostile() []hostileRequest {
 
 		// Sizes.
 		{"300 fields", get(strings.Repeat("X: 1\r\n", 300) + "\r\n"), "6585 §5", "431 too_many_fields", false},
+		{"300 announced trailers", post(chunked + "Trailer: " + strings.Repeat("X,", 299) + "X\r\n\r\n0\r\n\r\n"), "6585 §5", "431 too_many_fields", false},
+		{"trailers announced in many lines", get(strings.Repeat("Trailer: X,Y,Z\r\n", 40) + "\r\n"), "6585 §5", "431 too_many_fields", false},
 		{"head above 64 KiB", get("X: " + long(70<<10) + "\r\n\r\n"), "6585 §5", "431 head_too_large", false},
 
 		// Chunks; the head is fine, so the handler is asked and fails to read.

@@ -6,8 +6,8 @@ const (
 	MaxRequestLine = 8 << 10
 	// MaxHead bounds a head: its first line, all fields and the empty line.
 	MaxHead = 64 << 10
-	// MaxFields bounds the number of field lines of a head, and of a trailer
-	// section.
+	// MaxFields bounds the number of field lines of a head, of the trailers that
+	// it announces, and of a trailer section.
 	MaxFields = 100
 	// MaxChunkLine bounds what may follow a chunk's size on its line: extensions,
 	// which mean nothing here, are not forwarded.
@@ -51,7 +51,7 @@ var (
 	errFieldName = bad("bad_field_name", "A field line has no name that is a token followed by a colon.")
 	// RFC 9110 §5.4.
 	errHeadSize  = &Refusal{431, "head_too_large", "The head is larger than 64 KiB."}
-	errHeadCount = &Refusal{431, "too_many_fields", "The head has more than 100 fields."}
+	errHeadCount = &Refusal{431, "too_many_fields", "The head has more than 100 fields, or announces as many trailers."}
 
 	// RFC 9112 §3: method SP request-target SP HTTP-version, with single spaces.
 	errRequestLine = bad("bad_request_line", "The request line is not a method, a target and a version with one space between.")

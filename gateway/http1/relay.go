@@ -150,6 +150,7 @@ func (r *relay) goAway() {
 	_ = r.c.conn.SetWriteDeadline(time.Now().Add(farewell)) // a client that does not read must not hold mu
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	_ = r.c.conn.SetWriteDeadline(time.Now().Add(farewell)) // again: a write may have set its own meanwhile
 	if r.leaving || !r.frames.between() || r.c.writeOnce([]byte{0x88, 0x02, 0x03, 0xe9}) != nil || !r.c.closeWrite() {
 		r.close()
 		return

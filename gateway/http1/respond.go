@@ -145,7 +145,7 @@ func (t *turn) sendPlain(head []byte, length int64) error {
 // room is memory that begins with the head, for it and left bytes of body.
 func (t *turn) room(head []byte, left int64) (buf []byte, large *buffer) {
 	const least = 4 << 10
-	if int64(len(head))+left <= int64(cap(head)) || len(head) > largeSize-least {
+	if left <= int64(cap(head)-len(head)) || len(head) > largeSize-least {
 		buf = head[:cap(head)]
 		return buf, nil
 	}

@@ -56,7 +56,7 @@ func (t *turn) splice(left int64) (n int64, err error) {
 }
 
 // sweepWrites ends a write that is late. Bytes that move in the kernel are late
-// when the client took none in a whole bound.
+// when the client took less than a piece in a whole bound, as others are.
 func (w *wire) sweepWrites(now int64) {
 	due := w.out.due.Load()
 	if due <= 0 || due > now {
@@ -71,7 +71,7 @@ func (w *wire) sweepWrites(now int64) {
 	}
 }
 
-// flows tells whether the client has taken something since it was last asked, or
+// flows tells whether the client has taken a piece since it was last asked, or
 // would take more.
 func (w *wire) flows() (some bool) {
 	_ = w.poll.socket.Control(func(fd uintptr) { // closed already, then
@@ -81,7 +81,7 @@ func (w *wire) flows() (some bool) {
 			return
 		}
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			some = info.Bytes_acked != w.out.acked
+			some = info.Bytes_acked-w.out.acked >= writePiece
 			w.out.acked = info.Bytes_acked
 		}
 	})

@@ -26,13 +26,15 @@ var (
 
 // awaitHead relays informational responses and takes the final head.
 func (a *attempt) awaitHead() error {
+	again := true // no informational response says otherwise, or what it must not
 	for range maxInterim + 1 {
 		n, err := a.readHead()
 		if err != nil {
 			return err
 		}
 		a.from += n
-		if a.head.Status >= 200 || a.head.Status == http.StatusSwitchingProtocols {
+		again = again && a.head.KeepAlive
+		if a.head.KeepAlive = again; a.head.Status >= 200 || a.head.Status == http.StatusSwitchingProtocols {
 			return a.accept()
 		}
 		a.x.RelayInterim(a.head.Status, a.head.Fields)

@@ -92,12 +92,16 @@ func hostileResponses() []hostileResponse {
 		// Informational responses.
 		{"11 of them", strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 11) + helloOK, "9110 §15.2", refused + "more than 10 informational responses", false},
 		{"with a body", "HTTP/1.1 103 Early Hints\r\n" + five + "\r\nhello" + helloOK, "9112 §6.3", badStatus, false},
+		{"with a length", "HTTP/1.1 103 Early Hints\r\n" + five + "\r\n" + helloOK, "9110 §8.6", "200 hello", false},
+		{"with a coding", "HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\n\r\n" + helloOK, "9112 §6.1", "200 hello", false},
+		{"that says close", "HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n" + helloOK, "9112 §9.6", "200 hello", false},
 		{"a half one", "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1", "9112 §8", refused + "unexpected EOF", true},
 		{"101 that nobody asked for", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nbytes", "9110 §15.2.2", refused + "switched to a protocol that was not asked for", false},
 		// Size.
 		{"a line of 300 KB", ok + "X: " + strings.Repeat("x", 300<<10) + "\r\n" + five + "\r\nhello", "9110 §5.4", refused + "the response's head is larger than 256 KiB", false},
 		{"a line without an end", ok + strings.Repeat("x", 300<<10), "9110 §5.4", refused + "the response's head is larger than 256 KiB", false},
-		{"101 fields", ok + strings.Repeat("X: 1\r\n", 101) + five + "\r\nhello", "9110 §5.4", refused + "The head has more than 100 fields.", false},
+		{"300 announced trailers", chunked[:len(chunked)-2] + "Trailer: " + strings.Repeat("X,", 299) + "X\r\n\r\n0\r\n\r\n", "9110 §5.4", refused + "The head has more than 100 fields, or announces as many trailers.", false},
+		{"101 fields", ok + strings.Repeat("X: 1\r\n", 101) + five + "\r\nhello", "9110 §5.4", refused + "The head has more than 100 fields, or announces as many trailers.", false},
 	}
 }
 
