@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
@@ -160,6 +159,3 @@ func (c *Cluster) Verify(head kv.Head) error {
 	}
 	return nil
 }
-
-// equal reports whether both are the same CA.
-func (c *Cluster) equal(other *Cluster) bool { return bytes.Equal(c.ca.Raw, other.ca.Raw) }
