@@ -93,8 +93,9 @@ func TestFileCutOffWhileOpen(t *testing.T) {
 	}
 }
 
-// A disk that is really full refuses, and takes writes again when there is room.
-func TestFullDisk(t *testing.T) {
+// smallDisk is a folder on a disk of 1 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("a small tmpfs can't be mounted: %v", err)
@@ -104,6 +105,12 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// A disk that is really full refuses, and takes writes again when there is room.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t)
 	path, ballast := filepath.Join(dir, "kv.db"), filepath.Join(dir, "ballast")
 	fill(t, ballast)
 	if _, err := Open(Options{Path: path}); !errors.Is(err, ErrDiskFull) {

@@ -77,12 +77,17 @@ func TestNewEpoch(t *testing.T) {
 
 // Two recoveries from one state differ, and the same one gives the same head.
 func TestNewEpochsDiffer(t *testing.T) {
-	begin := func(id byte) Head {
-		s := grownStore(t, start, 2)
+	beginOn := func(s *Store, id byte) Head {
 		if err := s.NewEpoch([16]byte{id}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return s.View().Head()
+	}
+	begin := func(id byte) Head { return beginOn(grownStore(t, start, 2), id) }
+	other := grownStore(t, start, 1)
+	put(t, other, "other", nil)
+	if beginOn(other, 1).Hash == begin(1).Hash {
+		t.Error("the epochs on top of two histories have one hash")
 	}
 	if begin(1) != begin(1) || begin(1).Hash == begin(2).Hash {
 		t.Errorf("heads %+v, %+v, %+v", begin(1), begin(1), begin(2))

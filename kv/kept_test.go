@@ -2,10 +2,13 @@ package kv
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // kept lists the files of replaced states in a folder.
@@ -49,13 +52,54 @@ func TestReplacedStateIsKept(t *testing.T) {
 	if files, want := kept(t, folder), []string{"lkg-1-4-2.snap", "lkg-1-4.snap"}; !slices.Equal(files, want) {
 		t.Errorf("kept are %q; want %q", files, want)
 	}
-	for epoch := range uint32(keptStates + 3) {
-		restore(grownStore(t, genesis(10+epoch, [16]byte{byte(epoch)}), 2))
+	age := func(file string, hours uint32) { // the clock of files is too coarse
+		t.Helper()
+		then := time.Now().Add(-time.Duration(hours) * time.Hour)
+		if err := os.Chtimes(filepath.Join(folder, file), then, then); err != nil {
+			t.Fatal(err)
+		}
 	}
-	restore(ours)
-	files := kept(t, folder)
-	if len(files) != keptStates || !slices.Contains(files, "lkg-16-2.snap") {
-		t.Errorf("kept are %q; want the last %d", files, keptStates)
+	restore(grownStore(t, genesis(109, [16]byte{1}), 2))
+	age("lkg-1-4.snap", 1000)
+	age("lkg-1-4-2.snap", 1000)
+	for epoch := uint32(108); epoch > 101; epoch-- {
+		restore(grownStore(t, genesis(epoch, [16]byte{1}), 2))
+		age(fmt.Sprintf("lkg-%d-2.snap", epoch+1), epoch)
+	}
+	want := []string{"lkg-103-2.snap", "lkg-104-2.snap", "lkg-105-2.snap", "lkg-106-2.snap"}
+	if files := kept(t, folder); !slices.Equal(files, want) {
+		t.Errorf("kept are %q; want the last ones, %q", files, want)
+	}
+}
+
+// On a full disk nothing is replaced, and nothing is left behind. It is when there
+// is room.
+func TestRestoreOnAFullDisk(t *testing.T) {
+	folder := smallDisk(t)
+	s := openStore(t, Options{Path: filepath.Join(folder, "kv.db")})
+	put(t, s, "a", make([]byte, 10_000))
+	before, ballast := everythingIn(t, s), filepath.Join(folder, "ballast")
+	fill(t, ballast)
+	sameEpoch, other := grownStore(t, before.Head, 1), grownStore(t, genesis(2, [16]byte{8}), 4)
+	put(t, sameEpoch, "big", make([]byte, 200<<10))
+	for _, source := range []*Store{sameEpoch, other} {
+		if err := s.Restore(source.Snapshot()); !errors.Is(err, ErrDiskFull) || !everythingIn(t, s).equal(before) {
+			t.Errorf("got %v; want ErrDiskFull", err)
+		}
+	}
+	if files := kept(t, folder); len(files) != 0 {
+		t.Errorf("left behind: %q", files)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []*Store{sameEpoch, other} {
+		if err := s.Restore(source.Snapshot()); err != nil {
+			t.Error(err)
+		}
+	}
+	if files := kept(t, folder); !slices.Equal(files, []string{"lkg-1-3.snap"}) {
+		t.Errorf("kept are %q", files)
 	}
 }
 
