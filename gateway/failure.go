@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"errors"
+	"io"
+	"syscall"
 
 	"grapevine/gateway/exchange"
 )
@@ -21,12 +23,12 @@ func phaseOf(err error) exchange.Phase {
 // failure of an upstream becomes a status; addresses stay in the log.
 func failAttempt(x *exchange.Exchange, err error) {
 	switch phase := phaseOf(err); {
-	case phase == exchange.PhaseClientGone:
+	case phase == exchange.PhaseClientGone, phase == exchange.PhaseRequestBody && brokeOff(err):
 		x.Response.Status, x.Reason = 0, "client_gone"
 	case phase == exchange.PhaseRequestBody && errors.Is(err, exchange.ErrTimeout):
 		x.Fail(exchange.Problem{Status: 408, Code: "request_timeout", Detail: "The request's body did not come in time."})
 	case phase == exchange.PhaseRequestBody:
-		x.Fail(exchange.Problem{Status: 400, Code: "bad_request_body", Detail: "The request's body broke off or is malformed."})
+		x.Fail(exchange.Problem{Status: 400, Code: "bad_request_body", Detail: "The request's body is malformed."})
 	case phase == exchange.PhaseTimeout:
 		x.Fail(exchange.Problem{Status: 504, Code: "timeout", Detail: "The service did not answer in time."})
 	case phase == exchange.PhaseConnect && errors.Is(err, exchange.ErrTimeout):
@@ -36,4 +38,10 @@ func failAttempt(x *exchange.Exchange, err error) {
 	default:
 		x.Fail(exchange.Problem{Status: 502, Code: "bad_response", Detail: "The service closed the connection or sent no valid response."})
 	}
+}
+
+// brokeOff tells whether a request's body has no end because its client left in
+// the midst of it.
+func brokeOff(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
