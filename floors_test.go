@@ -46,7 +46,9 @@ var floors = map[string]int{
 var doors = map[string][]string{
 	"github.com/hashicorp/memberlist":            {"kv/gossip"},
 	"github.com/klauspost/compress":              {"kv/gossip"},
-	"go.etcd.io/bbolt":                           {"kv"},
+	"go.etcd.io/bbolt":                           {"kv", "kv/consensus"},
+	"github.com/hashicorp/raft":                  {"kv/consensus"},
+	"github.com/hashicorp/go-hclog":              {"kv/consensus"},
 	"github.com/hashicorp/go-immutable-radix/v2": {"kv"},
 	"github.com/benbjohnson/immutable":           {"gateway"},
 	"github.com/urfave/cli/v2":                   {"cli"},

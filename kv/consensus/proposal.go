@@ -13,6 +13,13 @@ type proposal struct {
 	txn  kv.Txn
 	done chan struct{}
 
+	// The rest of this group is for Raft: the term in which the caller takes this
+	// node for the leader, 0 for any; the earlier proposal that is the same request;
+	// and that the outcome is a decision without a commit.
+	term    uint64
+	twin    *proposal
+	decided bool
+
 	commit kv.Commit // Rev is zero if there is nothing to merge
 	result kv.Result
 	err    error
@@ -61,6 +68,15 @@ func (q *queue) take() []*proposal {
 	batch := slices.Clone(q.proposals[:n])
 	q.proposals = slices.Delete(q.proposals, 0, n)
 	return batch
+}
+
+// takeAll removes all.
+func (q *queue) takeAll() []*proposal {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.proposals
+	q.proposals = nil
+	return all
 }
 
 // remove takes one proposal back and reports whether it was still there.

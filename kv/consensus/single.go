@@ -3,7 +3,6 @@ package consensus
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"grapevine/kv"
 )
@@ -35,7 +34,7 @@ func (s *Single) Trial(ctx context.Context, t kv.Txn) (kv.Result, error) {
 		return kv.Result{}, err
 	}
 	p := &proposal{txn: t}
-	s.try(p, s.store.View())
+	s.check.try(p, s.store.View())
 	return p.result, p.err
 }
 
@@ -94,38 +93,10 @@ func (s *Single) merge(batch []*proposal) error {
 	view := s.store.View()
 	var commits []kv.Commit
 	for _, p := range batch {
-		if next, changed := s.try(p, view); changed {
+		if next, changed := s.check.try(p, view); changed {
 			commits = append(commits, p.commit)
 			view = next
 		}
 	}
 	return s.store.Merge(commits...)
-}
-
-// try resolves and checks a proposal against view and notes the outcome in it. It
-// returns the view after it, if there is anything to merge.
-func (s *Single) try(p *proposal, view kv.View) (next kv.View, changed bool) {
-	p.commit, p.result, p.err = view.Resolve(p.txn)
-	if p.err != nil || p.commit.Rev.IsZero() {
-		return view, false
-	}
-	if next, p.err = view.Apply(p.commit); p.err == nil {
-		p.err = s.judge(view, next)
-	}
-	if p.err != nil {
-		p.commit, p.result = kv.Commit{}, kv.Result{}
-		return view, false
-	}
-	return next, true
-}
-
-// judge runs the check. A check that panics refuses the write: what makes a
-// trial fail must not reach the table, nor end the process.
-func (s *Single) judge(current, candidate kv.View) (err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("the trial of this write panicked: %v", reason)
-		}
-	}()
-	return s.check(current, candidate)
 }

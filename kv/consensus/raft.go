@@ -1,0 +1,379 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"grapevine/kv"
+)
+
+// Raft is the Log of a node among others: raft orders the writes, and every
+// server of the cluster merges the same commits into its store.
+//
+//	Propose ─► leader: resolve ─► check ─► sign ─► raft ─► machine ─► Store.Merge
+//	           one batch at a time          sync on a majority      on every server
+//
+// A node that does not lead calls the leader. All methods may be called by any
+// number of goroutines.
+type Raft struct {
+	o         Options
+	log       *slog.Logger
+	home      *home // replaced by the keeper only, while no instance runs
+	watch     *watchdog
+	transport *transport
+
+	waiting queue
+	wake    chan struct{} // one token: something waits
+	turn    token         // held while writes are made
+	broken  chan broken
+	quit    chan struct{}
+	tasks   sync.WaitGroup
+
+	// known and verify are how a leader recognises a request that was done, and
+	// makes sure that it still leads. Tests plant faults here.
+	known  func(id string) (kv.Result, bool)
+	verify func(i *instance) error
+
+	swap token // held while the instance is replaced
+
+	mu      sync.Mutex // guards all below
+	current *instance  // nil while there is none
+	problem error
+	closed  bool
+	// moved is closed when there may be another leader.
+	moved chan struct{}
+	// handingOver counts the transfers of leadership under way.
+	handingOver int
+}
+
+// broken says that an instance can't go on.
+type broken struct {
+	instance *instance
+	why      error
+}
+
+// Open reads the node's stores and starts raft. A node with an empty folder has no
+// part in a cluster until Bootstrap is called on it, or a leader adds it.
+//
+// Errors: ErrRejoin, see there; kv.ErrLocked when another process uses Dir; else what
+// is wrong with the options, the disk or the log.
+func Open(o Options) (*Raft, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Raft{
+		o: o, log: o.Logger, watch: newWatchdog(),
+		wake: make(chan struct{}, 1), turn: newToken(), swap: newToken(), broken: make(chan broken),
+		quit: make(chan struct{}), moved: make(chan struct{}),
+		known: o.Store.Committed,
+	}
+	r.verify = func(i *instance) error { return i.await(i.raft.VerifyLeader())[0] }
+	if err := r.openHome(); err != nil {
+		return nil, errors.Join(err, r.closeHome())
+	}
+	var provider raft.ServerAddressProvider
+	if o.Resolve != nil {
+		provider = resolver{own: o.Server, resolve: o.Resolve}
+	}
+	r.transport = newTransport(newStreams(o.Listener, o.Address, o.Dial), r.watch, provider, r.log)
+	if err := r.begin(); err != nil {
+		r.transport.end()
+		return nil, errors.Join(err, r.closeHome())
+	}
+	r.tasks.Go(r.keep)
+	r.tasks.Go(r.write)
+	return r, nil
+}
+
+// openHome opens the stores and makes them fit together. It is for the keeper.
+func (r *Raft) openHome() error {
+	var err error
+	if r.home = r.o.home; r.home == nil {
+		if r.home, err = openHome(r.o.Dir); err != nil {
+			return err
+		}
+	}
+	var joined uint64
+	if r.o.Dir != "" {
+		if joined, err = r.home.identify(r.o.Store, r.o.Server); err != nil {
+			return err
+		}
+	}
+	if err := r.home.mend(); err != nil {
+		return err
+	}
+	return r.home.align(r.o.Store, joined)
+}
+
+func (r *Raft) closeHome() error {
+	if r.home == nil {
+		return nil
+	}
+	err := r.home.backend.close()
+	r.home = nil
+	return err
+}
+
+// begin starts an instance. It is for holders of swap, and for Open.
+func (r *Raft) begin() error {
+	i, err := r.startInstance()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.current = i
+	r.mu.Unlock()
+	r.signalMoved()
+	return nil
+}
+
+// stop ends the instance, if there is one. It is for holders of swap.
+func (r *Raft) stop() {
+	r.mu.Lock()
+	i := r.current
+	r.current = nil
+	r.mu.Unlock()
+	if i != nil {
+		i.end(r.turn)
+	}
+	r.signalMoved()
+}
+
+// instance is the present one, nil if there is none.
+func (r *Raft) instance() *instance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// Bootstrap begins a cluster of the given voters, of which this node is one. Of a
+// new cluster exactly one node may be told, and only once: the others learn of it
+// from that one. What the store holds is what the cluster begins with.
+//
+// Errors: ErrHasState, on a node that has, or had, a part in a cluster: nothing was
+// changed then, and after a restart with the same flags that is what is wanted.
+func (r *Raft) Bootstrap(servers ...Server) error {
+	if err := checkBootstrap(r.o.Server, servers); err != nil {
+		return err
+	}
+	r.swap.lock()
+	defer r.swap.unlock()
+	if r.isClosed() {
+		return ErrClosed
+	}
+	r.stop()
+	if r.home == nil {
+		return r.Problem()
+	}
+	return errors.Join(r.home.bootstrap(r.o.Store, servers), r.begin())
+}
+
+func checkBootstrap(own string, servers []Server) error {
+	for _, server := range servers {
+		if !server.Voter {
+			return fmt.Errorf("raft: bootstrap: server %s: all servers begin as voters", server.ID)
+		}
+	}
+	for _, server := range servers {
+		if server.ID == own {
+			return nil
+		}
+	}
+	return fmt.Errorf("raft: bootstrap: server %s is not among the voters", own)
+}
+
+// Problem is why this node has no part in raft, nil while it has one or is simply
+// not in the configuration. It heals by itself when the disk does; a log that a
+// newer program wrote, or a store that is read-only, needs a restart.
+func (r *Raft) Problem() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
+
+func (r *Raft) setProblem(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem = err
+}
+
+func (r *Raft) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+// Shutdown hands leadership over if this node leads and others could, and ends
+// raft. ctx bounds the handing over; if it has ended there is none. The store stays
+// open.
+func (r *Raft) Shutdown(ctx context.Context) error {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if again {
+		return nil
+	}
+	// First hand over, while everything still runs: without it the others would
+	// notice only when they miss the heartbeats.
+	if ctx.Err() == nil {
+		if err := r.handOver(ctx, ""); err != nil && !errors.As(err, new(*NotLeaderError)) && !errors.Is(err, ErrNotMember) {
+			r.log.Info("leadership was not handed over", "err", err)
+		}
+	}
+	close(r.quit) // the keeper starts nothing any more, and who waits to write is told
+	r.swap.lock()
+	defer r.swap.unlock()
+	r.stop()
+	r.transport.end()
+	r.tasks.Wait()
+	return r.closeHome()
+}
+
+// leader is where the leader is, as far as this node knows. changed is closed when
+// that may be another.
+func (r *Raft) leader() (to Leader, here bool, changed <-chan struct{}) {
+	r.mu.Lock()
+	i, changed := r.current, r.moved
+	r.mu.Unlock()
+	if i == nil {
+		return Leader{}, false, changed
+	}
+	address, id := i.raft.LeaderWithID()
+	return Leader{Address: string(address), Term: i.raft.CurrentTerm()}, string(id) == r.o.Server, changed
+}
+
+func (r *Raft) signalMoved() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.moved)
+	r.moved = make(chan struct{})
+}
+
+// settleAgain is the pause before a leader that could not settle, and still leads,
+// tries again: as when it tried to hand over and did not succeed.
+const settleAgain = 100 * time.Millisecond
+
+// watchLeadership tells whoever waits for a leader, and OnLeadership, until the
+// instance ends.
+func (r *Raft) watchLeadership(i *instance) {
+	seen := make(chan raft.Observation, 1) // one that was not taken says as much as two
+	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	i.raft.RegisterObserver(observer)
+	defer i.raft.DeregisterObserver(observer)
+	leads := false
+	tell := func(now bool) {
+		if leads != now {
+			leads = now
+			r.o.OnLeadership(now)
+		}
+	}
+	defer tell(false)
+	for {
+		var again <-chan time.Time
+		if elected := i.raft.State() == raft.Leader; !elected {
+			tell(false)
+		} else if _, err := i.settle(); err == nil {
+			tell(true)
+		} else {
+			again = time.After(settleAgain)
+		}
+		select {
+		case <-seen:
+			r.signalMoved()
+		case <-i.raft.LeaderCh():
+			r.signalMoved()
+		case <-again:
+		case <-i.ending:
+			return
+		}
+	}
+}
+
+// The pauses between two tries to start raft on a disk that fails.
+const (
+	firstPause = time.Second
+	longPause  = 30 * time.Second
+)
+
+// keep starts raft anew when it can't go on, until Shutdown.
+func (r *Raft) keep() {
+	for {
+		select {
+		case b := <-r.broken:
+			r.renew(b)
+		case <-r.quit:
+			return
+		}
+	}
+}
+
+// renew replaces an instance that can't go on.
+func (r *Raft) renew(b broken) {
+	r.swap.lock()
+	defer r.swap.unlock()
+	if r.instance() != b.instance || r.isClosed() {
+		return
+	}
+	r.stop()
+	if isForGood(b.why) {
+		r.log.Error("raft has stopped on this node", "err", b.why)
+		r.setProblem(b.why)
+		return
+	}
+	r.log.Info("raft is started anew", "why", b.why)
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := r.reopen(b.why)
+		if err == nil {
+			r.setProblem(nil)
+			return
+		}
+		if r.Problem() == nil {
+			r.log.Error("raft can't run on this node for now", "err", err)
+		}
+		r.setProblem(err)
+		if errors.Is(err, ErrRejoin) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-r.quit:
+			return
+		}
+	}
+}
+
+// isForGood reports whether only another program, or opening the store again, can
+// help.
+func isForGood(why error) bool {
+	var stopped *StoppedError
+	return errors.As(why, &stopped) && !errors.Is(why, kv.ErrDiskFull)
+}
+
+// reopen reads the stores again and starts an instance. If the disk was full it
+// first sees whether the store can be written.
+func (r *Raft) reopen(why error) error {
+	if errors.Is(why, kv.ErrDiskFull) {
+		if err := r.o.Store.SetLocal("consensus/probe", []byte("can this disk be written?")); err != nil {
+			return err
+		}
+	}
+	if r.o.Dir != "" {
+		if err := r.closeHome(); err != nil {
+			r.log.Info("closing raft's log", "err", err)
+		}
+		if err := r.openHome(); err != nil {
+			return errors.Join(err, r.closeHome())
+		}
+	}
+	return r.begin()
+}

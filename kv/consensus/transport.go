@@ -1,0 +1,284 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// rpcTimeout bounds a call of raft's; a snapshot has that for each 256 KiB.
+	rpcTimeout = 10 * time.Second
+	// idleConns is how many idle connections raft keeps to each peer: one for
+	// heartbeats, one for entries, one for votes.
+	idleConns = 3
+)
+
+var (
+	errHangs    = errors.New("the disk of this node hangs: nothing is sent in its leader's name")
+	errInstance = errors.New("raft is being started anew")
+)
+
+// transport stands between raft and its network transport, and keeps three of its
+// faults away.
+//
+// Heartbeats go to raft's main loop, as all other calls do. raft would handle them
+// at once in the goroutine that read them, beside its main loop and without a lock
+// (hashicorp/raft #695: logs diverge). Therefore SetHeartbeatHandler does nothing.
+// The price is that a heartbeat may wait behind a sync, so timeouts stay at 1 s.
+//
+// A snapshot that is not above what was applied is read and acknowledged, and
+// raft never sees it: it would go back to it, and lose what came after. One that
+// is not above the last entry of the log makes raft be started anew, on the same
+// stores: it drops the log, and would go on believing in the last entry that it
+// remembers (#697). For this, calls pass one at a time.
+//
+// When the disk hangs, nothing is sent that tells others of a leader (#503).
+//
+// It outlives the instances of raft: each is served by its own forward.
+type transport struct {
+	*raft.NetworkTransport
+	calls chan raft.RPC
+	watch *watchdog
+	log   *slog.Logger
+	peers *peers
+}
+
+func newTransport(s *streams, watch *watchdog, provider raft.ServerAddressProvider, log *slog.Logger) *transport {
+	return &transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream: s, MaxPool: idleConns, Timeout: rpcTimeout, Logger: raftLogger{log: log}, ServerAddressProvider: provider,
+		}),
+		calls: make(chan raft.RPC), watch: watch, log: log, peers: newPeers(),
+	}
+}
+
+// Consumer is where raft takes its calls from.
+func (t *transport) Consumer() <-chan raft.RPC { return t.calls }
+
+// SetHeartbeatHandler does nothing, see transport.
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// Close does nothing: raft calls it at the end of each instance.
+func (t *transport) Close() error { return nil }
+
+// end closes the connections.
+func (t *transport) end() {
+	t.CloseStreams()
+	t.NetworkTransport.Close()
+}
+
+// forward passes calls to an instance of raft until it ends, or until it has to be
+// started anew.
+func (t *transport) forward(i *instance) {
+	for {
+		select {
+		case <-i.ending:
+			return
+		case call := <-t.NetworkTransport.Consumer():
+			if !t.pass(i, call) {
+				return
+			}
+		}
+	}
+}
+
+// pass lets raft answer a call, and waits for it, so that what the next is judged
+// by is the state after this one. It reports whether the instance may go on.
+func (t *transport) pass(i *instance, call raft.RPC) bool {
+	t.peers.heardCall(call.Command)
+	install, isInstall := call.Command.(*raft.InstallSnapshotRequest)
+	if isInstall && install.Term >= i.raft.CurrentTerm() && install.LastLogIndex <= i.raft.AppliedIndex() {
+		t.acknowledge(call, install)
+		return true
+	}
+	if err := checkCall(call.Command); err != nil {
+		drain(call)
+		call.Respond(nil, err)
+		return true
+	}
+	last, err := i.store.LastIndex()
+	if err != nil {
+		call.Respond(nil, err)
+		return true
+	}
+	answer, ok := i.ask(call)
+	if !ok {
+		drain(call)
+		call.Respond(nil, errInstance)
+		return true
+	}
+	call.RespChan <- answer
+	if isInstall && installed(answer) && install.LastLogIndex <= last {
+		i.restart(fmt.Errorf("a snapshot of entry %d was taken, where the log had %d", install.LastLogIndex, last))
+		return false
+	}
+	return true
+}
+
+// acknowledge reads a snapshot to its end and says that it was taken. That is
+// true: what was applied contains it.
+func (t *transport) acknowledge(call raft.RPC, install *raft.InstallSnapshotRequest) {
+	t.log.Debug("snapshot is there already", "index", install.LastLogIndex, "from", string(install.ID))
+	drain(call)
+	call.Respond(&raft.InstallSnapshotResponse{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: install.Term, Success: true,
+	}, nil)
+}
+
+func drain(call raft.RPC) {
+	if call.Reader != nil {
+		_, _ = io.Copy(io.Discard, call.Reader) // the connection is closed after an error, as it should
+	}
+}
+
+func installed(answer raft.RPCResponse) bool {
+	response, ok := answer.Response.(*raft.InstallSnapshotResponse)
+	return ok && answer.Error == nil && response.Success
+}
+
+// checkCall refuses what would make raft panic, which no bytes from the network
+// may: entries of unknown types, and configurations that can't be decoded.
+func checkCall(command any) error {
+	switch c := command.(type) {
+	case *raft.InstallSnapshotRequest:
+		return checkConfiguration(c.Configuration)
+	case *raft.AppendEntriesRequest:
+		for n, entry := range c.Entries {
+			if entry == nil || entry.Index != c.PrevLogEntry+1+uint64(n) {
+				return fmt.Errorf("entry %d after %d is not the next one", n, c.PrevLogEntry)
+			}
+			if err := checkEntry(entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkEntry(entry *raft.Log) error {
+	switch entry.Type {
+	case raft.LogCommand, raft.LogNoop, raft.LogBarrier:
+		return nil
+	case raft.LogConfiguration:
+		return checkConfiguration(entry.Data)
+	}
+	return fmt.Errorf("entry %d is of type %d, which this program does not know", entry.Index, entry.Type)
+}
+
+func checkConfiguration(encoded []byte) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("a configuration can't be read: %v", reason)
+		}
+	}()
+	raft.DecodeConfiguration(encoded)
+	return nil
+}
+
+// AppendEntries also notes how far the peer is.
+func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, request *raft.AppendEntriesRequest, response *raft.AppendEntriesResponse) error {
+	if t.watch.hangs() {
+		return errHangs
+	}
+	err := t.NetworkTransport.AppendEntries(id, to, request, response)
+	if err == nil {
+		t.peers.heardLast(id, response.LastLog)
+	}
+	return err
+}
+
+func (t *transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
+	if t.watch.hangs() {
+		return nil, errHangs
+	}
+	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, to)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline{AppendPipeline: inner, watch: t.watch}, nil
+}
+
+func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, request *raft.InstallSnapshotRequest, response *raft.InstallSnapshotResponse, data io.Reader) error {
+	if t.watch.hangs() {
+		return errHangs
+	}
+	err := t.NetworkTransport.InstallSnapshot(id, to, request, response, data)
+	if err == nil {
+		t.peers.heard(id)
+	}
+	return err
+}
+
+func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, request *raft.RequestVoteRequest, response *raft.RequestVoteResponse) error {
+	err := t.NetworkTransport.RequestVote(id, to, request, response)
+	if err == nil {
+		t.peers.heard(id)
+	}
+	return err
+}
+
+func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, request *raft.RequestPreVoteRequest, response *raft.RequestPreVoteResponse) error {
+	err := t.NetworkTransport.RequestPreVote(id, to, request, response)
+	if err == nil {
+		t.peers.heard(id)
+	}
+	return err
+}
+
+// pipeline sends nothing while the disk hangs.
+type pipeline struct {
+	raft.AppendPipeline
+	watch *watchdog
+}
+
+func (p pipeline) AppendEntries(request *raft.AppendEntriesRequest, response *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if p.watch.hangs() {
+		return nil, errHangs
+	}
+	return p.AppendPipeline.AppendEntries(request, response)
+}
+
+// peers knows of each server when it was heard of last, and how long its log was.
+type peers struct {
+	mu sync.Mutex // guards of
+	of map[raft.ServerID]progress
+}
+
+type progress struct {
+	heard time.Time
+	last  uint64 // index of the last entry in its log
+}
+
+func newPeers() *peers { return &peers{of: map[raft.ServerID]progress{}} }
+
+func (p *peers) heard(id raft.ServerID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.of[id]
+	known.heard = time.Now()
+	p.of[id] = known
+}
+
+func (p *peers) heardLast(id raft.ServerID, last uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[id] = progress{heard: time.Now(), last: last}
+}
+
+func (p *peers) heardCall(command any) {
+	if call, ok := command.(raft.WithRPCHeader); ok {
+		p.heard(raft.ServerID(call.GetRPCHeader().ID))
+	}
+}
+
+func (p *peers) get(id raft.ServerID) progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[id]
+}
