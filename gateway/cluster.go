@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -106,10 +105,7 @@ func (p *pool) retire() {
 func (c *cluster) forward(x *exchange.Exchange, b bounds) {
 	next := c.balancer.Pick(c.state.turn.Add(1)-1, &x.Request)
 	if next < 0 {
-		x.Fail(exchange.Problem{
-			Status: 503, Code: "no_destination", Detail: fmt.Sprintf("cluster %s has no destination.", c.id),
-			Fields: exchange.Fields{retryAfter},
-		})
+		failNoDestination(x, c.id)
 		return
 	}
 	err := c.attempt(x, c.destinations[next], b)

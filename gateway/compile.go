@@ -25,7 +25,7 @@ func compile(previous *Table, p *plan, estate *estate, chain chainOptions) (*Tab
 	}
 	c := &compiler{Table: t, estate: estate, previous: previous}
 	c.run()
-	t.handler = t.chain(chain)
+	t.chain = newChain(t, chain)
 	return t, &c.turnover
 }
 

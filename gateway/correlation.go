@@ -18,19 +18,21 @@ const CorrelationHeader = "X-Correlation-ID"
 const maxCorrelation = 128
 
 // correlate ensures that the request has one id: the client's when it is well
-// formed, else the trace's, else a new one. The response echoes it, in place
-// of what the backend may have said.
-func correlate(next exchange.Handler) exchange.Handler {
-	return exchange.HandlerFunc(func(x *exchange.Exchange) {
-		id := correlationID(x)
-		x.CorrelationID = unsafe.String(unsafe.SliceData(id), len(id)) // which is as valid as any slice of the exchange
-		x.Request.Fields.DelFunc(correlationField)                     // in every spelling, so that a backend finds one
-		x.Request.Fields.Add(CorrelationHeader, id)
-		next.Serve(x)
-		if x.Response.Status != 0 {
-			x.Response.Fields.Set(CorrelationHeader, id)
-		}
-	})
+// formed, else the trace's, else a new one.
+func correlate(x *exchange.Exchange) {
+	id := correlationID(x)
+	x.CorrelationID = unsafe.String(unsafe.SliceData(id), len(id)) // which is as valid as any slice of the exchange
+	x.Request.Fields.DelFunc(correlationField)                     // in every spelling, so that a backend finds one
+	x.Request.Fields.Add(CorrelationHeader, id)
+}
+
+// echoCorrelation has the response say the id, in place of what the backend may
+// have said.
+func echoCorrelation(x *exchange.Exchange) {
+	if x.Response.Status != 0 {
+		id := unsafe.Slice(unsafe.StringData(x.CorrelationID), len(x.CorrelationID)) // nobody changes it
+		x.Response.Fields.Set(CorrelationHeader, id)
+	}
 }
 
 func correlationField(name []byte) bool { return exchange.SameField(name, CorrelationHeader) }

@@ -13,31 +13,41 @@ import (
 
 // dispatch finds the route of a request and lets it answer.
 func (t *Table) dispatch(x *exchange.Exchange) {
-	metrics := t.stray
-	defer func() { x.OnFinish(metrics) }()
+	var path requestPath
+	r, query := t.choose(x, &path)
+	if r == nil {
+		x.OnFinish(t.stray)
+		return
+	}
+	x.Route = r.id
+	x.OnFinish(r.metrics)
+	r.serve(x, &path, query)
+}
+
+// choose gives the route and the two parts of the target, or answers.
+func (t *Table) choose(x *exchange.Exchange, path *requestPath) (r *route, query []byte) {
 	if x.Request.Method == "CONNECT" {
 		x.Fail(exchange.Problem{Status: 501, Code: "method_not_supported", Detail: "The gateway opens no tunnels."})
-		return
+		return nil, nil
 	}
 	if string(x.Request.Target) == "*" && x.Request.Method == "OPTIONS" {
 		x.Response.Status = 204 // about the server as a whole (RFC 9110 §9.3.7): it is there
-		return
+		return nil, nil
 	}
-	path, query, err := splitTarget(x.Request.Target)
-	if err != nil {
+	var err error
+	if *path, query, err = splitTarget(x.Request.Target); err != nil {
 		failBadPath(x, err)
-		return
+		return nil, nil
 	}
-	r, allow, err := t.match(&x.Request, path, query)
+	r, allow, err := t.match(&x.Request, *path, query)
 	switch {
 	case err != nil:
 		failMatch(x, err)
+		return nil, nil
 	case r == nil:
 		failUnmatched(x, allow)
-	default:
-		x.Route, metrics = r.id, r.metrics
-		r.serve(x, path, query)
 	}
+	return r, query
 }
 
 // requestPath is a path in both forms.
@@ -125,7 +135,7 @@ func routeOf(m routing.Match) *route {
 
 // forwardable is the path that a backend may see: the raw one when only its
 // encoding differs from the canonical one.
-func (p requestPath) forwardable() []byte {
+func (p *requestPath) forwardable() []byte {
 	if p.Restructured {
 		return p.Canonical
 	}

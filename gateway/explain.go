@@ -231,7 +231,7 @@ func detailOf(err error, allow []string) string {
 func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path requestPath, query []byte) {
 	switch {
 	case r.answer != nil:
-		r.serve(x, path, query)
+		r.serve(x, &path, query)
 		e.Status, e.Detail = x.Response.Status, fmt.Sprintf("Route %s answers itself.", r.id)
 		if to := x.Response.Fields.Get("Location"); to != nil {
 			e.Detail = fmt.Sprintf("Route %s redirects to %s", r.id, to)
@@ -242,7 +242,7 @@ func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path
 		e.Detail = fmt.Sprintf("Route %s has no valid configuration: %s", r.id, r.planned.problem)
 		return
 	}
-	if err := r.change(x, path, query); err != nil {
+	if err := r.change(x, &path, query); err != nil {
 		failChange(x, err)
 		e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, err.Error()
 		return

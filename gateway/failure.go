@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 
@@ -10,6 +11,24 @@ import (
 
 // retryAfter tells a client when a passing trouble may be over.
 var retryAfter = exchange.Field{Name: []byte("Retry-After"), Value: []byte("1")}
+
+func failNotReady(x *exchange.Exchange) {
+	x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: "No route table is loaded.", Fields: exchange.Fields{retryAfter}})
+}
+
+func failNoDestination(x *exchange.Exchange, cluster string) {
+	x.Fail(exchange.Problem{
+		Status: 503, Code: "no_destination", Detail: fmt.Sprintf("cluster %s has no destination.", cluster),
+		Fields: exchange.Fields{retryAfter},
+	})
+}
+
+func failQuarantined(x *exchange.Exchange, route string) {
+	x.Fail(exchange.Problem{
+		Status: 503, Code: "route_quarantined", Detail: fmt.Sprintf("Route %s has no valid configuration.", route),
+		Fields: exchange.Fields{retryAfter},
+	})
+}
 
 func phaseOf(err error) exchange.Phase {
 	var attempt *exchange.AttemptError

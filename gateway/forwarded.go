@@ -23,18 +23,15 @@ const (
 var forwardingFields = []string{forwardedFor, forwardedProto, forwardedHost, forwardedPort, realIP, forwarded, "X-Forwarded-Prefix", "X-Forwarded-Server"}
 
 // setForwarded decides who the client is and tells the backend.
-func (t *Table) setForwarded(next exchange.Handler) exchange.Handler {
-	return exchange.HandlerFunc(func(x *exchange.Exchange) {
-		req := &x.Request
-		if t.trust.includes(req.Peer.Addr()) {
-			t.believe(req)
-			req.Fields.DelFunc(underscoreTwin)
-		} else {
-			req.Fields.DelFunc(forwardingField)
-		}
-		t.stampForwarded(x)
-		next.Serve(x)
-	})
+func (t *Table) setForwarded(x *exchange.Exchange) {
+	req := &x.Request
+	if t.trust.includes(req.Peer.Addr()) {
+		t.believe(req)
+		req.Fields.DelFunc(underscoreTwin)
+	} else {
+		req.Fields.DelFunc(forwardingField)
+	}
+	t.stampForwarded(x)
 }
 
 // believe takes client and scheme from a trusted peer's fields. The client is

@@ -282,12 +282,11 @@ func (g *Gateway) Table() *Table { return g.table.Load() }
 
 // Serve answers one exchange with the live table.
 func (g *Gateway) Serve(x *exchange.Exchange) {
-	t := g.table.Load()
-	if t == nil {
-		x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: "No route table is loaded.", Fields: exchange.Fields{retryAfter}})
-		return
+	if t := g.table.Load(); t != nil {
+		t.chain.Serve(x)
+	} else {
+		failNotReady(x)
 	}
-	t.handler.Serve(x)
 }
 
 // Refuse answers for a server what is no request, so that this too has an id and
@@ -298,11 +297,11 @@ func (g *Gateway) Refuse(x *exchange.Exchange, p exchange.Problem) {
 		x.Fail(p)
 		return
 	}
-	fail := exchange.HandlerFunc(func(x *exchange.Exchange) {
-		x.OnFinish(t.stray)
-		x.Fail(p)
-	})
-	exchange.Chain(fail, correlate, t.logAccess).Serve(x)
+	correlate(x)
+	t.logAccess(x)
+	x.OnFinish(t.stray)
+	x.Fail(p)
+	echoCorrelation(x)
 }
 
 // ServeHTTP serves a request of a net/http server.

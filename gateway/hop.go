@@ -11,17 +11,14 @@ import (
 // response in cluster.attempt, before a route sets fields of its own, which the
 // backend must not be able to name. `TE: trailers` is said again for a client that
 // said it: gRPC asks for it end to end.
-func removeHopByHop(next exchange.Handler) exchange.Handler {
-	return exchange.HandlerFunc(func(x *exchange.Exchange) {
-		trailers := saysTrailers(x.Request.Fields)
-		x.Request.Fields.DropHopByHop()
-		// Answered by the front's server, which reads the body.
-		x.Request.Fields.Del("Expect")
-		if trailers {
-			x.Request.Fields.Add("TE", valueTrailers)
-		}
-		next.Serve(x)
-	})
+func removeHopByHop(x *exchange.Exchange) {
+	trailers := saysTrailers(x.Request.Fields)
+	x.Request.Fields.DropHopByHop()
+	// Answered by the front's server, which reads the body.
+	x.Request.Fields.Del("Expect")
+	if trailers {
+		x.Request.Fields.Add("TE", valueTrailers)
+	}
 }
 
 var valueTrailers = []byte("trailers")

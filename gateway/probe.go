@@ -12,7 +12,8 @@ import (
 type probe int
 
 const (
-	probeLive probe = iota + 1
+	noProbe probe = iota
+	probeLive
 	probeReady
 )
 
@@ -43,26 +44,19 @@ func orDefault(list, otherwise []spec.Prefix) []spec.Prefix {
 	return list
 }
 
-// answerProbes answers liveness from the process alone, and readiness from the
+// answerProbe answers liveness from the process alone, and readiness from the
 // table. Case and a trailing slash don't matter.
-func (t *Table) answerProbes(ready func(*Table) (bool, string)) exchange.Middleware {
-	return func(next exchange.Handler) exchange.Handler {
-		return exchange.HandlerFunc(func(x *exchange.Exchange) {
-			kind := t.probeAt(x.Request.Target)
-			switch {
-			case kind == 0:
-				next.Serve(x)
-			case x.Request.Method != "GET" && x.Request.Method != "HEAD":
-				x.Fail(exchange.Problem{
-					Status: 405, Code: "method_not_allowed", Detail: "Probes take GET and HEAD.",
-					Fields: exchange.Fields{{Name: []byte("Allow"), Value: []byte("GET, HEAD")}},
-				})
-			case kind == probeLive:
-				x.Respond(200, "application/json", []byte("{\"status\":\"alive\"}\n"))
-			default:
-				answerReady(x, t, ready)
-			}
+func (c *chain) answerProbe(x *exchange.Exchange, kind probe) {
+	switch {
+	case x.Request.Method != "GET" && x.Request.Method != "HEAD":
+		x.Fail(exchange.Problem{
+			Status: 405, Code: "method_not_allowed", Detail: "Probes take GET and HEAD.",
+			Fields: exchange.Fields{{Name: []byte("Allow"), Value: []byte("GET, HEAD")}},
 		})
+	case kind == probeLive:
+		x.Respond(200, "application/json", []byte("{\"status\":\"alive\"}\n"))
+	default:
+		answerReady(x, c.table, c.ready)
 	}
 }
 
@@ -79,10 +73,10 @@ func answerReady(x *exchange.Exchange, t *Table, ready func(*Table) (bool, strin
 func (t *Table) probeAt(target []byte) probe {
 	path, _, err := splitTarget(target)
 	if err != nil {
-		return 0 // dispatch refuses it
+		return noProbe // dispatch refuses it
 	}
 	if len(path.Canonical) > maxProbePath {
-		return 0
+		return noProbe
 	}
 	var buffer [maxProbePath]byte
 	name := buffer[:copy(buffer[:], path.Canonical)]

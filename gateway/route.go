@@ -2,13 +2,12 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 
 	"grapevine/gateway/exchange"
 )
 
 // serve answers a request that the route takes.
-func (r *route) serve(x *exchange.Exchange, path requestPath, query []byte) {
+func (r *route) serve(x *exchange.Exchange, path *requestPath, query []byte) {
 	switch {
 	case r.answer != nil:
 		x.Request.Target = append(append([]byte(nil), path.forwardable()...), query...)
@@ -16,15 +15,12 @@ func (r *route) serve(x *exchange.Exchange, path requestPath, query []byte) {
 	case r.cluster != nil:
 		r.forward(x, path, query)
 	default:
-		x.Fail(exchange.Problem{
-			Status: 503, Code: "route_quarantined", Detail: fmt.Sprintf("Route %s has no valid configuration.", r.id),
-			Fields: exchange.Fields{retryAfter},
-		})
+		failQuarantined(x, r.id)
 	}
 	r.response.Apply(&x.Response.Fields)
 }
 
-func (r *route) forward(x *exchange.Exchange, path requestPath, query []byte) {
+func (r *route) forward(x *exchange.Exchange, path *requestPath, query []byte) {
 	if err := r.change(x, path, query); err != nil {
 		failChange(x, err)
 		return
@@ -33,7 +29,7 @@ func (r *route) forward(x *exchange.Exchange, path requestPath, query []byte) {
 }
 
 // change makes x what the backend is to get. The error is the request's fault.
-func (r *route) change(x *exchange.Exchange, path requestPath, query []byte) error {
+func (r *route) change(x *exchange.Exchange, path *requestPath, query []byte) error {
 	target, err := r.target.Apply(path.forwardable(), query)
 	if err != nil {
 		return err

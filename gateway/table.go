@@ -22,7 +22,7 @@ type Table struct {
 	builtAt time.Time
 	took    time.Duration
 
-	handler  exchange.Handler
+	chain    *chain
 	access   *access // nil when no request is written
 	trie     *routing.Trie
 	routes   index[*route]   // by key

@@ -16,27 +16,29 @@ const (
 	maxHops = 5
 )
 
-// stampVia says that the request passed here, and ends one that goes in circles:
-// without it, one request to a route whose backend is the gateway itself would
-// open connections until there are none.
-func stampVia(next exchange.Handler) exchange.Handler {
-	return exchange.HandlerFunc(func(x *exchange.Exchange) {
-		req := &x.Request
-		if hops(req.Fields) >= maxHops {
-			x.Fail(exchange.Problem{
-				Status: 508, Code: "loop_detected",
-				Detail: fmt.Sprintf("The request has passed %d gateways: a route leads back to the gateway.", maxHops),
-			})
-			return
-		}
-		via := x.Scratch()
-		for passed := range req.Fields.Values("Via") {
-			via = append(append(via, passed...), ", "...)
-		}
-		via = append(append(append(via, req.Protocol...), ' '), pseudonym...)
-		req.Fields.Set("Via", x.Keep(via))
-		next.Serve(x)
+// endLoop ends a request that goes in circles, and tells whether it did: without
+// it, one request to a route whose backend is the gateway itself would open
+// connections until there are none.
+func endLoop(x *exchange.Exchange) bool {
+	if hops(x.Request.Fields) < maxHops {
+		return false
+	}
+	x.Fail(exchange.Problem{
+		Status: 508, Code: "loop_detected",
+		Detail: fmt.Sprintf("The request has passed %d gateways: a route leads back to the gateway.", maxHops),
 	})
+	return true
+}
+
+// stampVia says that the request passed here.
+func stampVia(x *exchange.Exchange) {
+	req := &x.Request
+	via := x.Scratch()
+	for passed := range req.Fields.Values("Via") {
+		via = append(append(via, passed...), ", "...)
+	}
+	via = append(append(append(via, req.Protocol...), ' '), pseudonym...)
+	req.Fields.Set("Via", x.Keep(via))
 }
 
 // hops counts our entries in Via, each of which is "protocol name".
