@@ -212,9 +212,6 @@ func (p *Peer) takePush(from Member, c changes) error {
 	return p.apply(from, s, c)
 }
 
-// errInRaft says that a node is not to take entries but from raft.
-var errInRaft = errors.New("this node takes its entries from raft alone")
-
 // apply lets one at a time change a stream. An error means that the sender sends
 // what nobody should.
 func (p *Peer) apply(from Member, s Stream, c changes) error {

@@ -1,4 +1,4 @@
-package gossip_test
+package gossip
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"grapevine/kv"
-	"grapevine/kv/gossip"
 	"grapevine/kv/memnet"
 )
 
@@ -41,6 +42,41 @@ func verify(head kv.Head) error {
 	return nil
 }
 
+// addressOf is the IP address at the other end.
+func addressOf(c net.Conn) string { return c.RemoteAddr().(*net.TCPAddr).IP.String() }
+
+// logBook keeps the lines of a log.
+type logBook struct {
+	mu    sync.Mutex // guards lines
+	lines []string
+}
+
+func recordLog(c *cluster) *logBook {
+	b := &logBook{}
+	c.log = slog.New(slog.NewTextHandler(b, nil))
+	return b
+}
+
+func (b *logBook) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, string(line))
+	return len(line), nil
+}
+
+// count is how many lines hold all of the parts.
+func (b *logBook) count(parts ...string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count := 0
+	for _, line := range b.lines {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			count++
+		}
+	}
+	return count
+}
+
 // tb is what *testing.T and *rapid.T have in common.
 type tb interface {
 	Helper()
@@ -58,7 +94,7 @@ type cluster struct {
 	leads atomic.Pointer[node]
 	log   *slog.Logger
 	// change changes what a node is opened with.
-	change func(*node, *gossip.Options)
+	change func(*node, *Options)
 }
 
 type node struct {
@@ -67,8 +103,8 @@ type node struct {
 	ip      string
 	store   *kv.Store // outlives a restart, as a disk does
 	boots   int
-	peer    *gossip.Peer // nil while it is down
-	role    gossip.Role
+	peer    *Peer // nil while it is down
+	role    Role
 	inRaft  atomic.Bool
 	quorum  atomic.Bool
 	leads   atomic.Bool
@@ -76,7 +112,7 @@ type node struct {
 
 func newCluster(name string, net *memnet.Network) *cluster {
 	return &cluster{
-		name: name, net: net, key: []byte(strings.Repeat("k", gossip.KeyBytes)),
+		name: name, net: net, key: []byte(strings.Repeat("k", KeyBytes)),
 		log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
@@ -97,6 +133,7 @@ func (c *cluster) close() {
 		n.stop()
 		n.store.Close()
 	}
+	<-time.After(time.Minute) // memberlist ends its last probes
 }
 
 // add makes a node that is not started.
@@ -106,10 +143,10 @@ func (c *cluster) add(t tb) *node {
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}
-	n := &node{cluster: c, index: len(c.nodes), store: store, role: gossip.Edge}
+	n := &node{cluster: c, index: len(c.nodes), store: store, role: Edge}
 	n.ip = fmt.Sprintf("10.0.%d.%d", n.index/200, n.index%200+1)
 	if n.index == 0 {
-		n.role = gossip.Voter
+		n.role = Voter
 		n.leads.Store(true)
 		c.leads.Store(n)
 	}
@@ -131,12 +168,12 @@ func (c *cluster) start(t tb, n int) {
 
 func (c *cluster) leader() *node { return c.leads.Load() }
 
-func (n *node) id() gossip.NodeID {
-	return gossip.NodeID(fmt.Sprintf("%snode%02d", n.cluster.name, n.index))
+func (n *node) id() NodeID {
+	return NodeID(fmt.Sprintf("%snode%02d", n.cluster.name, n.index))
 }
 func (n *node) address() string { return fmt.Sprintf("%s:%d", n.ip, gossipPort) }
 
-func (n *node) options(t tb) gossip.Options {
+func (n *node) options(t tb) Options {
 	t.Helper()
 	host := n.cluster.net.Host(n.ip)
 	packets, err := host.ListenPacket(gossipPort)
@@ -152,16 +189,16 @@ func (n *node) options(t tb) gossip.Options {
 		t.Fatalf("%v", err)
 	}
 	n.boots++
-	o := gossip.Options{
+	o := Options{
 		Cluster:    n.cluster.name,
 		Boot:       fmt.Sprint(n.boots),
-		Meta:       gossip.Meta{ID: n.id(), Name: fmt.Sprintf("name-%02d", n.index), Role: n.role, Version: "1.0", Region: "north"},
+		Meta:       Meta{ID: n.id(), Name: fmt.Sprintf("name-%02d", n.index), Role: n.role, Version: "1.0", Region: "north"},
 		Advertise:  netip.MustParseAddrPort(n.address()),
 		Packets:    packets,
-		Membership: gossip.Wire{Listener: streams, Dial: host.Dial},
-		Spread:     gossip.Wire{Listener: spread, Dial: spreadDial(host)},
-		Streams:    []gossip.Stream{gossip.Operators(n.store, verify)},
-		Leader:     func() gossip.NodeID { return n.cluster.leader().id() },
+		Membership: Wire{Listener: streams, Dial: host.Dial},
+		Spread:     Wire{Listener: spread, Dial: spreadDial(host)},
+		Streams:    []Stream{Operators(n.store, verify)},
+		Leader:     func() NodeID { return n.cluster.leader().id() },
 		InRaft:     n.inRaft.Load,
 		OwnQuorum:  n.quorum.Load,
 		Leads:      n.leads.Load,
@@ -180,7 +217,7 @@ func (n *node) options(t tb) gossip.Options {
 func (n *node) start(t tb) {
 	t.Helper()
 	var err error
-	if n.peer, err = gossip.Open(n.options(t)); err != nil {
+	if n.peer, err = Open(n.options(t)); err != nil {
 		t.Fatalf("open %s: %v", n.id(), err)
 	}
 }
@@ -296,7 +333,7 @@ func (c *cluster) wantMembers(t tb, count int, within time.Duration) time.Durati
 func (n *node) living() int {
 	count := 0
 	for _, m := range n.peer.Members() {
-		if m.Status == gossip.Alive || m.Status == gossip.Suspect {
+		if m.Status == Alive || m.Status == Suspect {
 			count++
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	frameEnd                 // of an answer to a pull
 	frameBusy                // too many pulls at once: come again
 	frameElsewhere           // only a voter can answer this
+	frameDiverged            // what was asked for does not follow: a stream and our head
 	frameRefusal             // and why; the connection ends
 )
 
@@ -52,7 +53,7 @@ func (k frameKind) maxBody() int {
 		return maxChangesBytes
 	case frameChunk:
 		return chunkBytes
-	case frameHello, frameDigest, framePull, frameSnapshot, frameEnd, frameBusy, frameElsewhere, frameRefusal:
+	case frameHello, frameDigest, framePull, frameSnapshot, frameEnd, frameBusy, frameElsewhere, frameDiverged, frameRefusal:
 		return maxSmallBytes
 	}
 	return 0

@@ -209,6 +209,8 @@ func (p *Peer) pullFrom(s Stream, source Member) error {
 			return errBusy
 		case frameElsewhere:
 			return errElsewhere
+		case frameDiverged:
+			return p.takeDivergence(source, s, body)
 		case frameRefusal:
 			return refusal(body)
 		default:
@@ -231,6 +233,18 @@ func (p *Peer) takeDelta(from Member, s Stream, body []byte) error {
 	p.counters.received.add(len(c.list))
 	p.knows(from, c.stream, c.upTo)
 	return p.apply(from, s, c)
+}
+
+// takeDivergence hears that our head is not in the history of a node that is ahead.
+func (p *Peer) takeDivergence(from Member, s Stream, body []byte) error {
+	at, err := decodePoint(body)
+	if err != nil {
+		return err
+	}
+	if ours := s.Head(); relate(ours, at.head) == newer && p.genuine(from, s, ours, at.head) {
+		p.alarms.raise(Diverged, from, s.ID(), ours, at.head, nil)
+	}
+	return kv.ErrDiverged
 }
 
 // takeSnapshot reads the chunks that follow. The signature of a snapshot's head says

@@ -58,7 +58,7 @@ func (p *Peer) sendDelta(c *connection, from Member, s Stream, since kv.Head) er
 			return p.sendSnapshot(c, s)
 		case errors.Is(err, kv.ErrDiverged):
 			p.contradicts(from, s, s.Head(), since)
-			return c.write(frameRefusal, []byte(err.Error()))
+			return c.write(frameDiverged, point{s.ID(), s.Head()}.encode())
 		case err != nil && !errors.Is(err, kv.ErrFuture):
 			return errors.Join(err, c.write(frameRefusal, []byte("the history can't be read")))
 		case len(list) == 0:
