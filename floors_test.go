@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"gateway/exchange":  10, // one request and its response
 	"gateway/spec":      10, // shapes: decode, validate, all faults at once
 	"kv":                10, // which entry is newer; the winner on disk; views
+	"gateway/hostile":   0,  // requests that servers read in different ways, for tests
 	"kv/memnet":         5,  // a lossy network in memory, for tests
 	"examples/echo":     0,  // a backend to try things with
 	"bench":             10, // this gateway beside its peers
