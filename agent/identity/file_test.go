@@ -137,6 +137,26 @@ func TestAFileWithAPartMissingOrStrangeIsRefused(t *testing.T) {
 	})
 }
 
+func TestAnEdgesFileHoldsNoKeyOfTheCluster(t *testing.T) {
+	o := identity.Options{Path: identityFile(t), Node: nodeID(1)}
+	voter := foundAt(t, o)
+	data, err := voter.Provision(nodeID(2), identity.Edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge := identity.Options{Path: identityFile(t), Node: nodeID(2)}
+	for _, block := range blocksOf(t, o.Path) {
+		if block.Type != "PRIVATE KEY" {
+			continue
+		}
+		if err := os.WriteFile(edge.Path, append(bytes.Clone(data), pem.EncodeToMemory(block)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := identity.Open(edge)
+		wantError(t, err, edge.Path, "key")
+	}
+}
+
 func TestACutFileIsRefused(t *testing.T) {
 	o := identity.Options{Path: identityFile(t), Node: nodeID(1)}
 	foundAt(t, o)

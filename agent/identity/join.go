@@ -211,7 +211,7 @@ func (j *Joining) connect(ctx context.Context, o Options, address string) (net.C
 // verify traces the peer to the CA that the token names.
 func (j *Joining) verify(state tls.ConnectionState) (Peer, error) {
 	i := slices.IndexFunc(state.PeerCertificates, func(c *x509.Certificate) bool { return sha256.Sum256(c.Raw) == j.Token.CA })
-	if i < 1 {
+	if i < 0 {
 		return Peer{}, fmt.Errorf("the node's certificate is not by the CA %s that the join token names: it is of another cluster, or somebody stands between", j.Token.CA)
 	}
 	cluster, err := ParseCluster(state.PeerCertificates[i].Raw)

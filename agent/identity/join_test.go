@@ -117,6 +117,19 @@ func TestAnEdgesTokenDoesNotYieldAVoterWhateverTheClientSays(t *testing.T) {
 	})
 }
 
+// TestASecretHasToMatchAllOfItsRecord: the front of its hash only names the record.
+func TestASecretHasToMatchAllOfItsRecord(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *town) {
+		first := n.settle(1, found(t, 1), nil)
+		token := first.issue(t, identity.TokenOptions{Role: identity.Edge})
+		record, _ := first.token(token.ID())
+		record.Hash[31]++
+		first.set(record)
+		_, err := identity.AskToJoin(t.Context(), n.knock(2, first, identity.ProtocolJoin), requestOf(t, 2, token, identity.Edge))
+		wantRefusal(t, err, identity.ReasonUnknown)
+	})
+}
+
 func TestClocksThatDifferAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *town) {
 		first := n.settle(1, found(t, 1), nil)
@@ -304,6 +317,11 @@ func TestAnEdgePassesAJoinOn(t *testing.T) {
 		if err != nil || joined.Observed != "10.0.0.3" {
 			t.Errorf("%+v, %v", joined, err)
 		}
+		// It does so once: two edges that take each other for voters send nothing round.
+		round := requestOf(t, 4, token, identity.Edge)
+		round.Forwarded = true
+		_, err = identity.AskToJoin(t.Context(), n.knock(4, edge, identity.ProtocolJoin), round)
+		wantRefusal(t, err, identity.ReasonVoter)
 		// What the voter refuses, the edge refuses in its words.
 		_, _, err = n.join(1, identity.Options{}, identity.Joining{Token: token})
 		wantRefusal(t, err, identity.ReasonTaken)

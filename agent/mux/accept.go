@@ -76,10 +76,6 @@ func passes(err error) bool {
 // receive has a connection shake hands beside the others.
 func (m *Mux) receive(raw net.Conn) {
 	p := m.gate.enter(raw)
-	if p == nil {
-		raw.Close() // the Mux is closed
-		return
-	}
 	m.workers.Go(func() {
 		if err := m.shake(raw, p); err != nil {
 			raw.Close() // it has failed already

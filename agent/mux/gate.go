@@ -20,12 +20,11 @@ type gate struct {
 	logger *slog.Logger
 
 	// mu guards what follows, and the fields of all places.
-	mu     sync.Mutex
-	closed bool
-	full   bool // was, and has been told
-	count  int
-	next   uint64 // number of the next place
-	held   map[string][]*place
+	mu    sync.Mutex
+	full  bool // was, and has been told
+	count int
+	next  uint64 // number of the next place
+	held  map[string][]*place
 }
 
 // place is a connection's in the gate.
@@ -41,14 +40,11 @@ func newGate(logger *slog.Logger) *gate {
 	return &gate{logger: logger, held: map[string][]*place{}}
 }
 
-// enter gives a connection its place, or nil if the gate is closed.
+// enter gives a connection its place.
 func (g *gate) enter(conn net.Conn) *place {
 	p := &place{gate: g, conn: conn, source: source(conn.RemoteAddr())}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return nil
-	}
 	if g.count == maxStrangers {
 		g.evict()
 	}
@@ -110,18 +106,6 @@ func (p *place) evicted() bool {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	return p.out
-}
-
-// close ends all connections in the gate, and lets no more in.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	for _, places := range g.held {
-		for _, p := range places {
-			p.conn.Close()
-		}
-	}
 }
 
 // source is what counts as one sender: an IPv4 address, or an IPv6 network of 64

@@ -134,7 +134,7 @@ func (m *Mux) Close() error {
 	m.closed = true
 	m.mu.Unlock()
 	// From here on nothing new is tracked; so what is closed below is all there is.
-	m.end()
+	m.end() // which ends the handshakes
 	errs := []error{ignoreClosed(m.o.Listener.Close())}
 	if m.o.Packets != nil {
 		errs = append(errs, ignoreClosed(m.o.Packets.Close()))
@@ -142,7 +142,6 @@ func (m *Mux) Close() error {
 	for _, protocol := range m.protocols() {
 		errs = append(errs, m.Listener(protocol).Close())
 	}
-	m.gate.close()
 	for _, c := range m.connections(func(*conn) bool { return true }) {
 		c.cut()
 	}

@@ -235,6 +235,45 @@ func TestHalfHandshakesKeepNobodyOut(t *testing.T) {
 	})
 }
 
+// TestASlowNodeKeepsItsPlace: the connections that have to go are those of the
+// host that holds the most, not the oldest ones.
+func TestASlowNodeKeepsItsPlace(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *memnet.Network) {
+		a, b := pair(t, n)
+		a.echo(t, identity.ProtocolPeer)
+		n.SetDelay(500*time.Millisecond, 500*time.Millisecond)
+		done := make(chan error, 1)
+		go func() {
+			conn, err := b.Dial(t.Context(), identity.ProtocolPeer, a.addr)
+			if err == nil {
+				err = echoes(conn)
+				conn.Close()
+			}
+			done <- err
+		}()
+		<-time.After(time.Millisecond)
+		attacker := n.Host("10.0.0.66")
+		var dials sync.WaitGroup
+		for range 400 {
+			dials.Go(func() {
+				conn, err := attacker.Dial(t.Context(), a.addr)
+				if err != nil {
+					return // too many at once for the listener too
+				}
+				<-time.After(10 * time.Second)
+				conn.Close()
+			})
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if log := a.log.String(); !strings.Contains(log, "many handshakes at once") {
+			t.Errorf("the gate was never full: %s", log)
+		}
+		dials.Wait()
+	})
+}
+
 // TestStrangersAreBoundedAfterTheirHandshake: whoever wants to join has proved
 // nothing, and keeps its place in the gate.
 func TestStrangersAreBoundedAfterTheirHandshake(t *testing.T) {
