@@ -14,13 +14,17 @@ import (
 const (
 	// DefaultHeartbeat is how often a silent watch shows that it lives.
 	DefaultHeartbeat = 15 * time.Second
-	// DefaultWaitBound is how long a write waits for its receipt. What was written stays written.
+	// DefaultBound is how long a request may take that needs other nodes.
+	DefaultBound = 10 * time.Second
+	// DefaultWaitBound is how long a write then waits for its receipt. What was written stays written.
 	DefaultWaitBound = 10 * time.Second
 )
 
 // Store is what the API reads.
 type Store interface {
 	View() kv.View
+	// Changed is closed when there is a newer view.
+	Changed() <-chan struct{}
 	At(rev kv.Rev) (kv.View, error)
 	Watch(prefix string, since kv.Rev) (*kv.Watcher, error)
 	History(prefix string, since kv.Rev, limit int) ([]kv.Commit, error)
@@ -55,8 +59,8 @@ type Options struct {
 	Metrics http.Handler
 	// Observe is told of every answer. The operation is empty where the request was for none.
 	Observe func(operation string, status int)
-	// Heartbeat and WaitBound are the defaults above where they are zero.
-	Heartbeat, WaitBound time.Duration
+	// Heartbeat, Bound and WaitBound are the defaults above where they are zero.
+	Heartbeat, Bound, WaitBound time.Duration
 }
 
 // API answers the requests of operators.
@@ -74,6 +78,9 @@ func New(o Options) *API {
 	if o.Heartbeat == 0 {
 		o.Heartbeat = DefaultHeartbeat
 	}
+	if o.Bound == 0 {
+		o.Bound = DefaultBound
+	}
 	if o.WaitBound == 0 {
 		o.WaitBound = DefaultWaitBound
 	}
@@ -81,7 +88,11 @@ func New(o Options) *API {
 		o.Observe = func(string, int) {}
 	}
 	ops := operations(o.Metrics != nil)
-	return &API{Options: o, operations: ops, document: openAPI(ops), closing: make(chan struct{})}
+	a := &API{Options: o, operations: ops, document: openAPI(ops), closing: make(chan struct{})}
+	if a.Cluster == nil {
+		a.Cluster = alone{a}
+	}
+	return a
 }
 
 // Close ends every watch, with its reason as the last event; they would hold up a server's shutdown for ever.

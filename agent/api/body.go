@@ -20,6 +20,8 @@ const (
 	maxValueBody = kv.MaxValueBytes
 	// maxBatchBody leaves room for the ways to write the 4 MiB that a transaction may have at most.
 	maxBatchBody = 16 << 20
+	// maxSmallBody is what a request may have that is about the cluster.
+	maxSmallBody = 64 << 10
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout = time.Minute
 )
@@ -92,6 +94,19 @@ func (c *call) document(limit int64, v any) error {
 	if err != nil {
 		return err
 	}
+	return decodeDocument(data, v)
+}
+
+// optional is document for a body that may be left out, and is small.
+func (c *call) optional(v any) error {
+	data, err := c.read(maxSmallBody)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return decodeDocument(data, v)
+}
+
+func decodeDocument(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {

@@ -150,6 +150,7 @@ func contracts() map[string]contract {
 			s.Log, s.Store = refusing{err}, storeWith("app/x")
 		})
 	}
+	maps.Copy(all, clusterContracts())
 	paths := spec.DefaultProbePaths()
 	for _, path := range paths.Live {
 		all[probeID(path)+" 200"] = request("GET", string(path), "")

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"runtime/debug"
+	"time"
 )
 
 // Door is the kind of listener that a request came through.
@@ -26,29 +27,51 @@ type call struct {
 	door Door
 	// id names the request in the log, in the answer and, for a write, in the store.
 	id string
-	// rest is what the path holds in place of {key...}.
-	rest  string
-	query query
+	// rest is what the path holds in place of what is in braces.
+	rest    string
+	query   query
+	timeout time.Duration // that the client allows, 0 where it doesn't say
 }
 
 // Handler serves the API to one kind of listener. The server's ConnContext must be this package's.
 func (a *API) Handler(door Door) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: &recorder{ResponseWriter: w}, r: r, door: door, id: rand.Text()}
-		w.Header().Set("X-Correlation-ID", c.id)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set(correlationHeader, c.id)
+		w.Header().Set(sniffHeader, "nosniff")
 
 		op, err := a.admit(c)
 		defer func() { a.Observe(op.name, c.w.status) }()
 		defer a.mend(c)
 		if err == nil {
-			err = op.serve(a, c)
+			err = a.serve(c, op)
 		}
 		if err != nil {
 			a.refuse(c, err)
 		}
 	})
 }
+
+// The headers that every answer has.
+const (
+	correlationHeader = "X-Correlation-ID"
+	sniffHeader       = "X-Content-Type-Options"
+)
+
+// serve answers, or lets the node answer that the request names.
+func (a *API) serve(c *call, op operation) error {
+	other, err := a.elsewhere(c)
+	switch {
+	case err != nil:
+		return err
+	case other != nil:
+		return a.pass(c, op, other)
+	}
+	return op.serve(a, c)
+}
+
+// reads says whether the request can change nothing.
+func (c *call) reads() bool { return c.r.Method == http.MethodGet || c.r.Method == http.MethodHead }
 
 // admit finds the operation of a request that may come in. The checks of the door come first: who is turned away there
 // learns nothing of what is behind it.
@@ -64,6 +87,9 @@ func (a *API) admit(c *call) (operation, error) {
 	}
 	c.rest = rest
 	if c.query, err = parseQuery(c.r.URL.RawQuery, op.params); err != nil {
+		return op, err
+	}
+	if c.timeout, err = c.query.timeout(); err != nil {
 		return op, err
 	}
 	return op, op.checkType(c)

@@ -180,7 +180,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 // A misspelt dry run must not write.
 func TestUnknownParameterIsRefused(t *testing.T) {
 	n := startNode(t)
-	for _, query := range []string{"dry-run=1", "dryrun=1", "dryRun=yes", "dryRun=1&dryRun=0", "wait=all", "wait=50%25", "dryRun=%zz", "a;b"} {
+	for _, query := range []string{"dry-run=1", "dryrun=1", "dryRun=yes", "dryRun=1&dryRun=0", "wait=some", "wait=101%25", "timeout=5", "timeout=-1s", "timeout=1h", "dryRun=%zz", "a;b"} {
 		p := problem(t, n.tcp.do("PUT", "/v1/kv/app/x?"+query, "1"), 400, "bad_request")
 		if !p.NothingWritten {
 			t.Errorf("%s: %+v", query, p)

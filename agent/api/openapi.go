@@ -14,7 +14,7 @@ func openAPI(ops []operation) []byte {
 	schemas := schemas{}
 	paths := object{}
 	for _, op := range ops {
-		path := strings.Replace(op.path, keySuffix, "/{key}", 1)
+		path := pathOf(op)
 		if paths[path] == nil {
 			paths[path] = object{}
 		}
@@ -56,10 +56,10 @@ func (op operation) describe(s schemas) object {
 
 func (op operation) parameters() []object {
 	var params []object
-	if strings.HasSuffix(op.path, keySuffix) {
+	if _, name, ok := strings.Cut(pathOf(op), "{"); ok {
+		name = strings.TrimSuffix(name, "}")
 		params = append(params, object{
-			"name": "key", "in": "path", "required": true, "schema": object{"type": "string"},
-			"description": "the key, with its slashes",
+			"name": name, "in": "path", "required": true, "schema": object{"type": "string"}, "description": pathParams[name],
 		})
 	}
 	for _, p := range op.params {
@@ -78,6 +78,16 @@ func (op operation) parameters() []object {
 	}
 	return params
 }
+
+// pathParams are the texts of the parameters in paths.
+var pathParams = map[string]string{
+	"key":  "the key, with its slashes",
+	"node": "the node, by name or id",
+	"id":   "the id",
+}
+
+// pathOf is the path as the description has it.
+func pathOf(op operation) string { return strings.Replace(op.path, keySuffix, "/{key}", 1) }
 
 func (op operation) responses(s schemas) object {
 	responses := object{}

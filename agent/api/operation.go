@@ -9,13 +9,15 @@ import (
 // operation is a row of the table: what it is, what it takes, what it answers, and who does it.
 type operation struct {
 	name         string // unique; the operationId, and its name in the metrics
-	method, path string // the path may end in /{key...}
+	method, path string // the path may end in /{key...}, or in one segment, as {node}
 	summary      string
 	text         string
 	params       []param
 	body         *body // nil: takes none
 	answers      []answer
-	serve        func(*API, *call) error
+	// endless answers go on until the client or the agent goes.
+	endless bool
+	serve   func(*API, *call) error
 }
 
 // param is a query parameter or a header.
@@ -46,11 +48,15 @@ type answer struct {
 
 const keySuffix = "/{key...}"
 
-// match says whether the path is this operation's, and what stands for {key...}. Nothing is cleaned or redirected: a
+// match says whether the path is this operation's, and what stands for {key...} or another name in braces. Nothing is cleaned or redirected: a
 // client that asks for a/../b must hear of it, and not write b.
 func (op operation) match(path string) (rest string, ok bool) {
 	if prefix, keyed := strings.CutSuffix(op.path, keySuffix); keyed {
 		return strings.CutPrefix(path, prefix+"/")
+	}
+	if i := strings.LastIndexByte(op.path, '{'); i > 0 {
+		rest, ok = strings.CutPrefix(path, op.path[:i])
+		return rest, ok && rest != "" && !strings.Contains(rest, "/")
 	}
 	return "", op.path == path
 }

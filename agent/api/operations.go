@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"grapevine/gateway"
@@ -10,7 +11,10 @@ import (
 
 // operations is the table of everything that the API does.
 func operations(withMetrics bool) []operation {
-	ops := append(keyOperations(), nodeOperations()...)
+	ops := slices.Concat(keyOperations(), nodeOperations(), memberOperations(), voterOperations(), admissionOperations())
+	for i := range ops {
+		ops[i].params = append(ops[i].params, nodeParam)
+	}
 	if withMetrics {
 		ops = append(ops, operation{
 			name: "metrics", method: http.MethodGet, path: "/metrics", serve: (*API).metrics,
@@ -29,12 +33,12 @@ func keyOperations() []operation {
 			name: "getKey", method: http.MethodGet, path: "/v1/kv" + keySuffix, serve: (*API).get,
 			summary: "Read a value",
 			text:    "Answers with the value as it is stored, and its revision as the ETag.",
-			params:  []param{detailParam, atParam},
+			params:  []param{detailParam, atParam, consistencyParam, atLeastParam, timeoutParam},
 			answers: []answer{
 				{status: 200, text: "the value; with ?detail=1 an envelope", document: Envelope{}},
 				badRequest,
 				{status: 404, text: "not_found: the key is not there", document: Problem{}},
-				compacted,
+				compacted, noQuorum, behind,
 			},
 		},
 		{
@@ -65,8 +69,8 @@ func keyOperations() []operation {
 			name: "listKeys", method: http.MethodGet, path: "/v1/kv", serve: (*API).list,
 			summary: "Read a prefix",
 			text:    "All of it is of one revision, from which a watch can continue without a gap.",
-			params:  []param{prefixParam, {name: "keys", text: "1: the keys alone", values: switchWords()}, atParam},
-			answers: []answer{{status: 200, text: "the entries, or the keys", document: Listing{}}, badRequest, compacted},
+			params:  []param{prefixParam, {name: "keys", text: "1: the keys alone", values: switchWords()}, atParam, consistencyParam, atLeastParam, timeoutParam},
+			answers: []answer{{status: 200, text: "the entries, or the keys", document: Listing{}}, badRequest, compacted, noQuorum, behind},
 		},
 		{
 			name: "transact", method: http.MethodPost, path: "/v1/txn", serve: (*API).txn,
@@ -77,7 +81,7 @@ func keyOperations() []operation {
 			answers: writeAnswers(Committed{}, tooLarge),
 		},
 		{
-			name: "watch", method: http.MethodGet, path: "/v1/watch", serve: (*API).watch,
+			name: "watch", method: http.MethodGet, path: "/v1/watch", serve: (*API).watch, endless: true,
 			summary: "Follow the changes of a prefix",
 			text: "Server-sent events: put and delete (Change), sync (Sync: all until this revision is sent), reset (Reset: the history does not " +
 				"lead on from where the client was; read the prefix anew) and end (End: the agent ends the stream). The id of an event is the " +

@@ -182,7 +182,7 @@ func (f *failure) problem() Problem {
 // internal is the problem of a fault in the agent: nobody knows how far a write came.
 func (a *API) internal(c *call) Problem {
 	p := fail(codeInternal, "a fault of the agent; its log says more under the id %s", c.id).problem()
-	p.NothingWritten = c.r.Method == http.MethodGet || c.r.Method == http.MethodHead
+	p.NothingWritten = c.reads()
 	return p
 }
 

@@ -12,6 +12,9 @@ import (
 
 // view is the present, or the past that ?at= names.
 func (a *API) view(c *call) (kv.View, error) {
+	if err := a.fresh(c); err != nil {
+		return kv.View{}, err
+	}
 	now := a.Store.View()
 	if c.query["at"] == "" {
 		return now, nil

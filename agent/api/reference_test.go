@@ -49,6 +49,7 @@ as OpenAPI 3.1, at ` + "`/v1/openapi.json`" + `.
 
 - A revision is ` + "`epoch.number`" + `, as ` + "`1.1842`" + `; where one is taken, ` + "`1842`" + ` means the present epoch. It is the ETag of a value.
 - A key stands in a path as it is, with its slashes.
+- ` + "`?node=`" + ` lets another node of the cluster answer, as if it had been asked itself.
 - An unknown query parameter is refused: a misspelt dry run must not write.
 - A problem is a document of RFC 9457 (` + "`application/problem+json`" + `). Programs go by ` + "`code`" + `; ` + "`nothingWritten`" + ` says whether the store is as it was.
 - On TCP a request must name a loopback ` + "`Host`" + `, must not come from another site (` + "`Origin`, `Sec-Fetch-Site`" + `; 403), and a body must
@@ -74,8 +75,6 @@ func reference(ops []operation) []byte {
 	}
 	return b.Bytes()
 }
-
-func pathOf(op operation) string { return strings.Replace(op.path, keySuffix, "/{key}", 1) }
 
 func writeOperation(b *bytes.Buffer, op operation) {
 	fmt.Fprintf(b, "\n### %s %s\n\n%s.", op.method, pathOf(op), op.summary)

@@ -55,11 +55,13 @@ type Committed struct {
 	Notices   []spec.Fault `json:"notices" doc:"what was taken otherwise than it was written"`
 }
 
-// Applied is the receipt of a write: how many of the live nodes serve it.
+// Applied is the receipt of a write: how many of the live nodes serve it, as far as they were waited for.
 type Applied struct {
-	Nodes int   `json:"nodes" doc:"nodes that serve the revision; 0 where nobody waited for it"`
-	Of    int   `json:"of" doc:"nodes that live"`
-	Ms    int64 `json:"ms" doc:"milliseconds from the commit to the last of them"`
+	Nodes   int      `json:"nodes" doc:"nodes that are known to serve the revision; 0 where nobody waited for it"`
+	Of      int      `json:"of" doc:"nodes that live"`
+	Ms      int64    `json:"ms" doc:"milliseconds from the commit to the last of them, or to the end of the wait"`
+	Slowest string   `json:"slowest,omitempty" doc:"the name of the last of them"`
+	Missing []string `json:"missing,omitempty" doc:"the names of the nodes that were waited for in vain"`
 }
 
 // Listing answers a GET of a prefix. Exactly one of Entries and Keys is there.
@@ -133,6 +135,8 @@ type Status struct {
 	Ready   bool        `json:"ready" doc:"the node takes traffic"`
 	Waiting string      `json:"waiting,omitempty" doc:"why it is not ready"`
 	Table   TableStatus `json:"table" doc:"the live table"`
+	// Cluster is nil for a node that is in none.
+	Cluster *ClusterStatus `json:"cluster,omitempty" doc:"the cluster, as the node sees it; none: it is in none"`
 }
 
 // Node is what the agent knows of itself.

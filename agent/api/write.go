@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -113,6 +115,7 @@ type written struct {
 	result  kv.Result
 	dryRun  bool
 	waited  bool
+	reached bool // as many nodes as were waited for serve it
 	applied Applied
 	// quarantined are the faults of the live table that are about what was written.
 	quarantined []spec.Fault
@@ -120,7 +123,7 @@ type written struct {
 
 // status is 202 where the receipt that was asked for did not come in time: it is written, and not yet served.
 func (w written) status() int {
-	if w.waited && w.applied.Nodes < w.applied.Of {
+	if w.waited && !w.reached {
 		return http.StatusAccepted
 	}
 	return http.StatusOK
@@ -130,23 +133,52 @@ func (w written) status() int {
 func (a *API) write(c *call, t kv.Txn) (written, error) {
 	t.ID, t.At = c.id, time.Now()
 	t.By, t.Message = c.author(), c.query["message"]
-	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: 1}}
-	err := checkMessage(t.Message)
-	switch {
-	case err != nil:
-		return w, err
-	case w.dryRun:
-		w.result, err = a.Log.Trial(c.r.Context(), t)
+	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: a.live()}}
+	share, err := c.share()
+	if err != nil {
 		return w, err
 	}
-	if w.result, err = a.Log.Propose(c.r.Context(), t); err != nil {
+	if err := checkMessage(t.Message); err != nil {
 		return w, err
 	}
-	w.waited = c.query["wait"] != "none" && len(w.result.Changed) > 0
+	if w.result, err = a.propose(c, t, w.dryRun); err != nil {
+		return w, err
+	}
+	w.waited = !w.dryRun && share != Nobody && len(w.result.Changed) > 0
 	if w.waited {
-		a.await(c.r.Context(), &w)
+		a.await(c, &w, share)
 	}
 	return w, nil
+}
+
+// share reads which nodes the client wants to wait for.
+func (c *call) share() (Share, error) {
+	word, given := c.query["wait"]
+	if !given {
+		return Local, nil
+	}
+	share, err := ParseShare(word)
+	if err != nil {
+		return share, fail(codeBadRequest, "wait %v", err)
+	}
+	return share, nil
+}
+
+// propose makes the write, or for a dry run tries it.
+func (a *API) propose(c *call, t kv.Txn, dryRun bool) (kv.Result, error) {
+	bound := cmp.Or(c.timeout, a.Bound)
+	ctx, cancel := context.WithTimeout(c.r.Context(), bound)
+	defer cancel()
+	write := a.Log.Propose
+	if dryRun {
+		write = a.Log.Trial
+	}
+	result, err := write(ctx, t)
+	if failureOf(err) == nil && errors.Is(err, context.DeadlineExceeded) {
+		// By its contract the log has not tried it.
+		err = fail(codeTimeout, "the write had no turn within %s", bound)
+	}
+	return result, err
 }
 
 // checkMessage keeps the history readable: a message is one line for people.
@@ -163,19 +195,35 @@ func checkMessage(message string) error {
 
 // await fills in the receipt. A key that the table quarantined counts as applied, since nothing further will happen
 // to it; the receipt says so.
-func (a *API) await(ctx context.Context, w *written) {
-	ctx, cancel := context.WithTimeout(ctx, a.WaitBound)
+func (a *API) await(c *call, w *written, share Share) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), cmp.Or(c.timeout, a.WaitBound))
 	defer cancel()
-	began := time.Now()
-	if a.Gateway.Wait(ctx, w.result.Rev) != nil {
+	w.applied, w.reached = a.receipt(ctx, w.result.Rev, share)
+	if a.Gateway.Table().Rev().Compare(w.result.Rev) < 0 {
 		return
 	}
-	w.applied.Nodes, w.applied.Ms = 1, time.Since(began).Milliseconds()
 	for _, fault := range a.Gateway.Table().Faults() {
 		if slices.Contains(w.result.Changed, kv.Key(fault.Key)) {
 			w.quarantined = append(w.quarantined, fault)
 		}
 	}
+}
+
+// receipt waits until the share serves rev.
+func (a *API) receipt(ctx context.Context, rev kv.Rev, share Share) (Applied, bool) {
+	if share == Local {
+		began := time.Now()
+		reached := a.Gateway.Wait(ctx, rev) == nil
+		applied := Applied{Of: a.live(), Ms: time.Since(began).Milliseconds()}
+		if reached {
+			applied.Nodes = 1
+		}
+		return applied, reached
+	}
+	r := a.Cluster.Await(ctx, rev, share)
+	return Applied{
+		Nodes: r.Nodes, Of: r.Of, Ms: r.Took.Milliseconds(), Slowest: r.Slowest, Missing: r.Missing,
+	}, r.Nodes >= share.Of(r.Of)
 }
 
 // join joins faults into a list that is [] and not null when it is empty.

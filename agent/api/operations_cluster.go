@@ -1,0 +1,118 @@
+package api
+
+import "net/http"
+
+// memberOperations are about the nodes of the cluster.
+func memberOperations() []operation {
+	return []operation{
+		{
+			name: "listMembers", method: http.MethodGet, path: "/v1/members", serve: (*API).members,
+			summary: "The nodes of the cluster",
+			text:    "As the node that is asked knows them, without asking any other. A node that is in no cluster names itself.",
+			answers: []answer{{status: 200, text: "the nodes", document: MemberList{}}},
+		},
+		{
+			name: "joinMembers", method: http.MethodPost, path: "/v1/members/join", serve: (*API).join,
+			summary: "Get in touch with nodes of the cluster",
+			text: "For a node that has lost touch, and whose others are where it does not look for them. It doesn't make a node a member of a cluster: " +
+				"agent run --join does.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Joining{}, limit: maxSmallBody},
+			answers: []answer{{status: 200, text: "one of them answered", document: Joined{}}, badRequest, refused, unreachable, unknown},
+		},
+		{
+			name: "leave", method: http.MethodPost, path: "/v1/leave", serve: (*API).leave,
+			summary: "Take this node out of the cluster",
+			text:    "A voter hands its vote over first. Afterwards the agent stops.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Nothing{}, limit: maxSmallBody},
+			answers: changeAnswers(Gone{}, "it is out, and stops"),
+		},
+		{
+			name: "removeMember", method: http.MethodDelete, path: "/v1/members/{node}", serve: (*API).forceLeave,
+			summary: "Take another node out of the cluster",
+			text:    "For one that can't leave by itself. A node that lives is refused, unless it is revoked.",
+			params:  []param{{name: "revoke", text: "1: refuse its certificate from now on", values: switchWords()}, timeoutParam},
+			answers: changeAnswers(Gone{}, "it is out", noSuchNode),
+		},
+		{
+			name: "probeReachability", method: http.MethodGet, path: "/v1/reachability", serve: (*API).reachability,
+			summary: "Who reaches whom",
+			text:    "Each live node probes each other, by UDP, by TCP and, where both order writes, by raft.",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "what each of them found", document: Reachability{}}, badRequest, timedOut},
+		},
+	}
+}
+
+// voterOperations are about the nodes that order writes.
+func voterOperations() []operation {
+	return []operation{
+		{
+			name: "listPeers", method: http.MethodGet, path: "/v1/raft/peers", serve: (*API).peers,
+			summary: "The voters and learners",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "the peers", document: PeerList{}}, badRequest, noQuorum, timedOut},
+		},
+		{
+			name: "transferLeadership", method: http.MethodPost, path: "/v1/raft/transfer-leadership", serve: (*API).transferLeadership,
+			summary: "Let another voter lead",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Transfer{}, limit: maxSmallBody},
+			answers: changeAnswers(Leadership{}, "another leads", noSuchNode),
+		},
+		{
+			name: "promote", method: http.MethodPost, path: "/v1/raft/promote", serve: (*API).promote,
+			summary: "Make a node a voter",
+			text:    "It has to be one that may vote.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Voter{}, limit: maxSmallBody},
+			answers: changeAnswers(RoleChange{}, "it votes", noSuchNode),
+		},
+		{
+			name: "demote", method: http.MethodPost, path: "/v1/raft/demote", serve: (*API).demote,
+			summary: "Make a voter a learner",
+			text:    "Refused where the rest could not write.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Voter{}, limit: maxSmallBody},
+			answers: changeAnswers(RoleChange{}, "it does not vote any more", noSuchNode),
+		},
+	}
+}
+
+// admissionOperations are about who may become a node, and proves to be one.
+func admissionOperations() []operation {
+	return []operation{
+		{
+			name: "createToken", method: http.MethodPost, path: "/v1/tokens", serve: (*API).createToken,
+			summary: "Make a join token",
+			text:    "Whoever has the token can become a node of its role.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: TokenRequest{}, limit: maxSmallBody},
+			answers: changeAnswers(NewToken{}, "the token"),
+		},
+		{
+			name: "listTokens", method: http.MethodGet, path: "/v1/tokens", serve: (*API).tokens,
+			summary: "The join tokens",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "the tokens, without their secrets", document: TokenList{}}, badRequest, timedOut},
+		},
+		{
+			name: "revokeToken", method: http.MethodDelete, path: "/v1/tokens/{id}", serve: (*API).revokeToken,
+			summary: "Revoke a join token",
+			params:  []param{timeoutParam},
+			answers: changeAnswers(Revoked{}, "it admits nobody any more", noSuchToken),
+		},
+		{
+			name: "listCertificates", method: http.MethodGet, path: "/v1/certificates", serve: (*API).certificates,
+			summary: "The certificates of the cluster's CA and of this node",
+			answers: []answer{{status: 200, text: "the certificates", document: CertificateList{}}},
+		},
+	}
+}
+
+// changeAnswers are those of an operation that changes the cluster.
+func changeAnswers(document any, text string, more ...answer) []answer {
+	answers := append([]answer{{status: 200, text: text, document: document}, badRequest}, more...)
+	return append(answers, refused, noQuorum, unknown)
+}
