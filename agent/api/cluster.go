@@ -49,7 +49,8 @@ type Cluster interface {
 	// Tokens are those that were not revoked, the newest first.
 	Tokens(ctx context.Context) ([]Token, error)
 	RevokeToken(ctx context.Context, id string) error
-	// Certificates are those of the cluster's CA and of this node; none where nodes speak without TLS.
+	// Certificates are those of the cluster's CA and of this node, as ReadCertificates makes them; none where nodes speak
+	// without TLS.
 	Certificates() ([]Certificate, error)
 
 	// Ask gives what serves requests by the API of another node, at its Peers door. Of the headers it must let through

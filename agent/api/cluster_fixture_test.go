@@ -166,8 +166,8 @@ func (t *trio) RevokeToken(ctx context.Context, id string) error {
 func (t *trio) Certificates() ([]api.Certificate, error) {
 	made := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return []api.Certificate{
-		{Kind: "ca", Subject: "CN=c1", Names: []string{}, Serial: "01", NotBefore: made, NotAfter: made.AddDate(10, 0, 0), Fingerprint: "aa", PEM: "-----BEGIN"},
-		{Kind: "node", Subject: "CN=01a", Names: []string{"01a.c1.grapevine.internal"}, Role: "voter", Serial: "02", NotBefore: made, NotAfter: made.AddDate(1, 0, 0), Fingerprint: "bb", PEM: "-----BEGIN"},
+		{Kind: "ca", Cluster: "c1", Subject: "CN=c1", Names: []string{}, Serial: "01", NotBefore: made, NotAfter: made.AddDate(10, 0, 0), Fingerprint: "aa", Key: "ab", VoterKey: "ac", PEM: "-----BEGIN"},
+		{Kind: "node", Cluster: "c1", Node: "01a", Subject: "CN=01a", Names: []string{"01a.c1.grapevine.internal"}, Role: "voter", Serial: "02", NotBefore: made, NotAfter: made.AddDate(1, 0, 0), Fingerprint: "bb", Key: "bc", PEM: "-----BEGIN"},
 	}, t.fails
 }
 

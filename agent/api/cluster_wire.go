@@ -77,16 +77,3 @@ type Token struct {
 	Used    int       `json:"used" doc:"how many it admitted, where these are counted"`
 	State   string    `json:"state" doc:"live, expired or used-up"`
 }
-
-// Certificate is a certificate of the cluster.
-type Certificate struct {
-	Kind        string    `json:"kind" doc:"ca or node"`
-	Subject     string    `json:"subject" doc:"whom it names"`
-	Names       []string  `json:"names" doc:"the DNS names that it is for"`
-	Role        string    `json:"role,omitempty" doc:"what the node may be: voter or edge"`
-	Serial      string    `json:"serial" doc:"its serial number, in hexadecimal digits"`
-	NotBefore   time.Time `json:"notBefore" doc:"from when it is valid"`
-	NotAfter    time.Time `json:"notAfter" doc:"until when"`
-	Fingerprint string    `json:"fingerprint" doc:"its SHA-256, in hexadecimal digits"`
-	PEM         string    `json:"pem" doc:"the certificate itself"`
-}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"grapevine/agent/identity"
 )
 
 // MemberList answers GET /v1/members.
@@ -81,16 +83,13 @@ func checkAddresses(addresses []string) error {
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	switch n, portErr := strconv.ParseUint(port, 10, 16); {
-	case strings.HasPrefix(address, tokenPrefix):
+	case strings.HasPrefix(address, identity.TokenPrefix):
 		return fmt.Errorf("is a join token, which a node takes when it starts: agent run --join")
 	case err != nil || portErr != nil || host == "" || n == 0:
 		return fmt.Errorf("%q: is not of the form host:port", address)
 	}
 	return nil
 }
-
-// tokenPrefix begins every join token.
-const tokenPrefix = "gvt1."
 
 func (a *API) leave(c *call) error {
 	var doc Nothing

@@ -29,11 +29,6 @@ type Revoked struct {
 	ID string `json:"id" doc:"the token that admits nobody any more; nodes that it admitted stay"`
 }
 
-// CertificateList answers GET /v1/certificates.
-type CertificateList struct {
-	Certificates []Certificate `json:"certificates" doc:"that of the cluster's CA, and that of the node; none without TLS"`
-}
-
 func (a *API) createToken(c *call) error {
 	var doc TokenRequest
 	if err := c.optional(&doc); err != nil {
@@ -87,14 +82,6 @@ func (a *API) revokeToken(c *call) error {
 	err := a.within(c, func(ctx context.Context) error { return a.Cluster.RevokeToken(ctx, c.rest) })
 	if err == nil {
 		a.answer(c, http.StatusOK, Revoked{ID: c.rest})
-	}
-	return err
-}
-
-func (a *API) certificates(c *call) error {
-	certificates, err := a.Cluster.Certificates()
-	if err == nil {
-		a.answer(c, http.StatusOK, CertificateList{Certificates: append([]Certificate{}, certificates...)})
 	}
 	return err
 }
