@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -155,6 +156,41 @@ func TestAnEdgesFileHoldsNoKeyOfTheCluster(t *testing.T) {
 		_, err := identity.Open(edge)
 		wantError(t, err, edge.Path, "key")
 	}
+}
+
+// TestAChangedCAIsRefused: an edge has no key with which to find out.
+func TestAChangedCAIsRefused(t *testing.T) {
+	voter := found(t, 1)
+	data, err := voter.Provision(nodeID(2), identity.Edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := identity.Options{Path: identityFile(t), Node: nodeID(2)}
+	if err := os.WriteFile(o.Path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key, err := hex.DecodeString(voterKeyOf(t, voter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := blocksOf(t, o.Path)
+	for _, block := range blocks {
+		if i := bytes.Index(block.Bytes, key); i >= 0 {
+			block.Bytes[i+5]++
+		}
+	}
+	writeBlocks(t, o.Path, blocks)
+	_, err = identity.Open(o)
+	wantError(t, err, o.Path, "has not signed itself")
+}
+
+func voterKeyOf(t *testing.T, id *identity.Identity) string {
+	t.Helper()
+	ca, err := identity.Inspect(id.Cluster().Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca.VoterKey
 }
 
 func TestACutFileIsRefused(t *testing.T) {

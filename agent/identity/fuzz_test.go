@@ -140,7 +140,7 @@ func FuzzJoinRequest(f *testing.F) {
 // FuzzAnswer reads what a seed sends.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
-	f.Add([]byte("HTTP/1.1 403 Forbidden\r\nContent-Length: 36\r\n\r\n{\"reason\":\"expired\",\"message\":\"a\x1b[2Jb\"}"))
+	f.Add([]byte("HTTP/1.1 403 Forbidden\r\n\r\n{\"reason\":\"expired\",\"message\":\"a\\u001b[2J\\nb\"}"))
 	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, err := identity.ReadAnswer(bytes.NewReader(data))

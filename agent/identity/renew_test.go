@@ -137,6 +137,32 @@ func TestAVoterWhoseCertificateIsOverHealsItself(t *testing.T) {
 	})
 }
 
+// TestAVoterWhoseCertificateBeginsLaterHealsItself: its clock was ahead.
+func TestAVoterWhoseCertificateBeginsLaterHealsItself(t *testing.T) {
+	o := identity.Options{Path: identityFile(t), Node: nodeID(1)}
+	inBubble(t, func(t *testing.T, _ *town) {
+		pass(3 * 365 * day)
+		foundAt(t, o)
+	})
+	inBubble(t, func(t *testing.T, _ *town) {
+		id, err := identity.Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := id.KeepFresh(ctx, nil, new(lines).logger()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if left := time.Until(id.Expires()); left > 365*day {
+			t.Errorf("%s left", left)
+		}
+		if o := shake(t, id, protocols, as(id, identity.ProtocolRaft)); o.server != nil || o.client != nil {
+			t.Error(o.server, o.client)
+		}
+	})
+}
+
 func TestRenewalsThatAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *town) {
 		revoked := ""
