@@ -90,18 +90,21 @@ func (d *decoder) flag() bool {
 	return b == 1
 }
 
-// bytes returns a copy, so that what was decoded does not keep the whole record
-// alive. It is never nil.
-func (d *decoder) bytes() []byte {
+// sized takes what follows its length.
+func (d *decoder) sized() []byte {
 	n := d.u32()
 	if uint64(n) > uint64(len(d.rest)) {
 		d.fail("is cut short")
-		return []byte{}
+		return nil
 	}
-	return append([]byte{}, d.take(int(n))...)
+	return d.take(int(n))
 }
 
-func (d *decoder) string() string { return string(d.bytes()) }
+// bytes returns a copy, so that what was decoded does not keep the whole record
+// alive. It is never nil.
+func (d *decoder) bytes() []byte { return append([]byte{}, d.sized()...) }
+
+func (d *decoder) string() string { return string(d.sized()) }
 
 func (d *decoder) rev() Rev { return Rev{Epoch: d.u32(), Rev: d.u64()} }
 

@@ -16,6 +16,9 @@
 // is a cursor into the history. It has no queue that could fill, so it never
 // loses an event: one that is too slow is told so.
 //
+// A Snapshot carries a whole state to a node that is too far behind for commits,
+// or of another epoch; Restore puts it in the place of what that node had.
+//
 // Views are immutable and readers never wait. One writer at a time is served by
 // a Store's lock. Everything may be used by any number of goroutines, but a
 // Watcher by one.

@@ -89,8 +89,8 @@ func TestNewEpochsDiffer(t *testing.T) {
 	if beginOn(other, 1).Hash == begin(1).Hash {
 		t.Error("the epochs on top of two histories have one hash")
 	}
-	if begin(1) != begin(1) || begin(1).Hash == begin(2).Hash {
-		t.Errorf("heads %+v, %+v, %+v", begin(1), begin(1), begin(2))
+	if one, again, two := begin(1), begin(1), begin(2); one != again || one.Hash == two.Hash {
+		t.Errorf("heads %+v, %+v, %+v", one, again, two)
 	}
 	for name, s := range map[string]*Store{
 		"no id":       storeAt(genesis(1, [16]byte{1})),

@@ -13,8 +13,8 @@ import (
 )
 
 // ReadSnapshot reads what Snapshot.WriteTo wrote, and checks all of it: sizes,
-// numbers, order, and the sum at the end. It takes no more memory than the bytes
-// that came account for, and no more than MaxSnapshotBytes of them. It reads ahead,
+// numbers, order, and the sum at the end. It takes memory in proportion to the
+// bytes that came, of which it takes no more than MaxSnapshotBytes. It reads ahead,
 // unless r is a *bufio.Reader, in which what follows the snapshot is left.
 //
 // The error wraps ErrBadSnapshot if that is what was read, else it is the
