@@ -19,6 +19,8 @@ const module = "grapevine"
 var floors = map[string]int{
 	"cli/agent":         60, // main
 	"cli":               50, // commands: words into API calls, results into tables
+	"agent/agenttest":   45, // real nodes for tests
+	"agent/cluster":     35, // one node's part in a cluster
 	"agent":             40, // builds one node, starts and stops it in order
 	"agent/mux":         30, // many protocols out of one port
 	"agent/identity":    29, // who is who: CA, certificates, tokens, joining

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"grapevine/agent/api"
+	"grapevine/agent/cluster"
 	"grapevine/gateway"
 	"grapevine/gateway/accesslog"
 	"grapevine/gateway/http1"
@@ -39,6 +40,9 @@ type Agent struct {
 	metrics   *metrics
 	api       *api.API
 	listeners *listeners
+	cluster   *cluster.Node // nil: in none
+	left      chan struct{} // closed when the node has left its cluster
+	leaving   sync.Once
 
 	// front serves the proxy, doors all the others.
 	front *http1.Server
@@ -56,7 +60,7 @@ type Agent struct {
 func New(config Config, w io.Writer) *Agent {
 	config.Drain = cmp.Or(config.Drain, DefaultDrain)
 	logs := newLogs(w)
-	a := &Agent{config: config, logs: logs, logger: slog.New(logs), force: make(chan struct{})}
+	a := &Agent{config: config, logs: logs, logger: slog.New(logs), force: make(chan struct{}), left: make(chan struct{})}
 	if config.AccessLog != nil {
 		a.access = accesslog.New(config.AccessLog)
 	}
@@ -92,8 +96,42 @@ func (a *Agent) Open() (err error) {
 	if a.listeners, err = listen(a.settings); err != nil {
 		return err
 	}
+	peers := newLater()
+	if err := a.openCluster(peers); err != nil {
+		return err
+	}
 	a.build()
+	peers.is(a.api.Handler(api.Peers))
 	return nil
+}
+
+// openCluster makes the node's part in its cluster. Other nodes may ask peers from then on.
+func (a *Agent) openCluster(peers http.Handler) (err error) {
+	if a.listeners.cluster.Listener == nil {
+		return nil
+	}
+	s := a.settings
+	a.cluster, err = cluster.New(cluster.Options{
+		ID: a.id, Name: s.node, Region: s.region, Version: a.config.Version,
+		Store: a.store, Check: a.gateway.Check, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
+		Join: s.cluster.join, Role: s.cluster.role, Adopt: a.config.Adopt, Insecure: a.config.Insecure,
+		API: peers, Stop: a.leave, Logger: a.logger,
+	})
+	if err != nil {
+		return err
+	}
+	a.report(a.gateway.Table())
+	return nil
+}
+
+// leave has the agent stop because the node has left its cluster.
+func (a *Agent) leave() { a.leaving.Do(func() { close(a.left) }) }
+
+// report tells the other nodes what is live here.
+func (a *Agent) report(t *gateway.Table) {
+	if a.cluster != nil {
+		a.cluster.Served(t.Rev(), t.Hash())
+	}
 }
 
 // openStore takes the data directory and opens what is in it.
@@ -119,7 +157,10 @@ func (a *Agent) openStore() (err error) {
 func (a *Agent) load(file *spec.File) error {
 	a.gateway = gateway.New(gateway.Options{
 		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger, AccessLog: a.access,
-		OnSwap: func(t *gateway.Table) { a.logs.follow(t.Logging()) },
+		OnSwap: func(t *gateway.Table) {
+			a.logs.follow(t.Logging())
+			a.report(t)
+		},
 	})
 	err := a.gateway.Load()
 	var faults spec.Faults
@@ -133,10 +174,15 @@ func (a *Agent) load(file *spec.File) error {
 func (a *Agent) build() {
 	a.metrics = newMetrics(a.config.Version, a.config.Build, a.store.View, a.gateway.Collector())
 	scrape := a.metrics.handler(a.logger)
-	a.api = api.New(api.Options{
-		Store: a.store, Log: consensus.NewSingle(a.store, a.gateway.Check), Gateway: a.gateway,
-		Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
-	})
+	options := api.Options{
+		Store: a.store, Gateway: a.gateway, Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
+	}
+	if a.cluster != nil {
+		options.Log, options.Cluster = a.cluster, a.cluster
+	} else {
+		options.Log = consensus.NewSingle(a.store, a.gateway.Check)
+	}
+	a.api = api.New(options)
 	a.front = &http1.Server{Handler: a.gateway, Refuse: a.gateway.Refuse, Logger: a.logger.With("listener", "http")}
 	a.doors = map[string]*http.Server{
 		"admin":   newServer("admin", a.api.Handler(api.TCP), a.logger),
@@ -157,6 +203,9 @@ func (a *Agent) Addresses() map[string]string {
 	addresses := map[string]string{}
 	for name, listener := range a.listeners.all() {
 		addresses[name] = listener.Addr().String()
+	}
+	if port := a.listeners.cluster.Listener; port != nil {
+		addresses["gossip"] = port.Addr().String()
 	}
 	return addresses
 }

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+
+	"grapevine/agent/cluster"
 )
 
 // listeners are the doors of a node; one that it hasn't is nil.
 type listeners struct {
 	http, admin, metrics, socket net.Listener
+	// cluster has no listener where the node is in no cluster. Its cluster.Node closes it.
+	cluster cluster.Port
 }
 
 // listen opens every listener, or none: whoever starts the agent hears of all that is in the way at once.
@@ -39,8 +43,14 @@ func listen(s settings) (*listeners, error) {
 		}
 		*door.listener = listener
 	}
+	if s.gossip.value != "" {
+		var err error
+		if l.cluster, err = listenPort(s.gossip.value); err != nil {
+			problems = append(problems, fmt.Errorf("gossip listener %q: %w; choose another with --gossip", s.gossip.value, err))
+		}
+	}
 	if problems != nil {
-		return nil, errors.Join(append(problems, l.close())...)
+		return nil, errors.Join(append(problems, l.close(), l.closeCluster())...)
 	}
 	return l, nil
 }
@@ -54,6 +64,14 @@ func (l *listeners) all() map[string]net.Listener {
 		}
 	}
 	return there
+}
+
+// closeCluster closes the cluster's port, where nobody has taken it.
+func (l *listeners) closeCluster() error {
+	if l.cluster.Packets == nil {
+		return nil
+	}
+	return errors.Join(l.cluster.Listener.Close(), l.cluster.Packets.Close())
 }
 
 // close closes those that no server has closed yet.

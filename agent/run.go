@@ -71,11 +71,18 @@ func (a *Agent) Run(ctx context.Context) error {
 			g.start(func() error { return serve(server, listener) })
 		}
 	}
+	if a.cluster != nil {
+		g.start(a.cluster.Run)
+		found := a.cluster.Advertised()
+		a.logger.Info("other nodes reach this one", "address", found.Address.String(), "by", found.How)
+	}
 	a.logger.Info("agent is up", "addresses", a.Addresses(), "id", a.id, "data", a.settings.dataDir, "version", a.config.Version)
 
 	var failed error
 	select {
 	case <-ctx.Done():
+	case <-a.left:
+		a.logger.Info("the node has left its cluster")
 	case failed = <-g.ended:
 	}
 	return exit(exitFailure, errors.Join(failed, a.shutdown(&g, stopCompiling, stopLogging)))

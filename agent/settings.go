@@ -17,7 +17,9 @@ type settings struct {
 	dataDir              string // empty: in memory
 	node, region         string
 	http, admin, metrics setting
+	gossip               setting // no value: the node is in no cluster
 	socket               setting
+	cluster              clusterSettings
 }
 
 // setting is a value and where it comes from.
@@ -49,14 +51,16 @@ func (c Config) resolve(file *spec.File) (settings, error) {
 	s.http = r.address("http", c.HTTP, string(l.HTTP), c.defaultHTTP())
 	s.admin = r.address("admin", c.Admin, string(l.Admin), DefaultAdmin)
 	s.metrics = r.address("metrics", c.Metrics, string(l.Metrics), "")
-	r.address("gossip", c.Gossip, string(l.Gossip), "")
+	s.gossip = r.address("gossip", c.Gossip, string(l.Gossip), c.defaultGossip())
+	s.cluster = r.resolveCluster(c)
 	s.socket = r.choose("socket", c.Socket, l.Socket, c.defaultSocket(s.dataDir))
 
 	r.refuse(c.Dev && c.DataDir != "", r.fromFlag("data-dir", c.DataDir), "--dev keeps everything in memory")
 	r.refuse(l.HTTPS != "", r.fromFile("https", string(l.HTTPS)), "this version does not serve HTTPS yet")
 	r.refuse(!isLoopback(s.admin.value), s.admin,
 		"the API has no TLS and no tokens in this version, so it stays on loopback, as "+DefaultAdmin)
-	for _, listener := range []setting{s.http, s.metrics} {
+	r.refuse(c.Insecure && !isLoopback(s.gossip.value), s.gossip, "--insecure is for loopback, as "+DefaultGossip)
+	for _, listener := range []setting{s.http, s.metrics, s.gossip} {
 		r.refuse(c.Dev && !isLoopback(listener.value), listener, "--dev stays on loopback, as "+DevHTTP)
 	}
 	return s, r.err()
@@ -67,6 +71,13 @@ func (c Config) defaultHTTP() string {
 		return DevHTTP
 	}
 	return DefaultHTTP
+}
+
+func (c Config) defaultGossip() string {
+	if c.Dev {
+		return ""
+	}
+	return DefaultGossip
 }
 
 func (c Config) defaultSocket(dataDir string) string {

@@ -31,6 +31,9 @@ func (a *Agent) shutdown(g *group, stopCompiling, stopLogging func()) error {
 		errs = append(errs, a.stop(name, server, doorsTimeout))
 	}
 
+	// The cluster after the API, whose last writes may still be on their way.
+	errs = append(errs, a.closeCluster(leaderTimeout))
+
 	// The compiler after the API, since a write that is still being answered waits for its table.
 	// The access log after the requests that it is about.
 	stopCompiling()
@@ -44,6 +47,19 @@ func (a *Agent) shutdown(g *group, stopCompiling, stopLogging func()) error {
 	}
 	a.logger.Info("agent has stopped")
 	return nil
+}
+
+// leaderTimeout bounds the handing over to another leader.
+const leaderTimeout = 5 * time.Second
+
+// closeCluster ends the node's part in its cluster; a leader hands over first.
+func (a *Agent) closeCluster(bound time.Duration) error {
+	if a.cluster == nil {
+		return nil
+	}
+	ctx, cancel := a.untilForced(bound)
+	defer cancel()
+	return a.cluster.Close(ctx)
 }
 
 // stopper is what an http.Server and an http1.Server have in common.
@@ -89,6 +105,8 @@ func (a *Agent) release() error {
 	if a.listeners != nil {
 		errs = append(errs, a.listeners.close())
 	}
+	// Where the agent could not even open; else it is closed already.
+	errs = append(errs, a.closeCluster(0))
 	if a.gateway != nil {
 		a.gateway.Close()
 	}

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"grapevine/kv/consensus"
+	"grapevine/kv/gossip"
+)
+
+const (
+	// askEvery is how often a node without a part in raft asks a voter who leads.
+	askEvery = 5 * time.Second
+	// staleAfter is how long a node hears of no leader before it says that what it
+	// serves may be old.
+	staleAfter = 5 * time.Second
+)
+
+// leadership is what the node knows of who leads.
+type leadership struct {
+	m *member
+
+	mu sync.Mutex // guards what follows
+	// heard is what a voter said last, on a node that has no part in raft.
+	heard leaderNews
+	moved chan struct{} // closed when heard changes
+	since time.Time     // when a leader was last known
+	// mine says that this node leads and has applied all that was committed before.
+	mine bool
+}
+
+// leaderNews is who leads, as one node tells another. Address is empty when nobody
+// is known.
+type leaderNews struct {
+	Node    string `json:"node"`
+	Address string `json:"address"`
+	Term    uint64 `json:"term"`
+}
+
+func newLeadership(m *member) *leadership {
+	return &leadership{m: m, moved: make(chan struct{}), since: time.Now()}
+}
+
+// changed is raft's word that this node begins or ceases to lead.
+func (l *leadership) changed(leads bool) {
+	l.mu.Lock()
+	l.mine = leads
+	l.mu.Unlock()
+	if g := l.m.gossip; g != nil {
+		g.Refresh()
+	}
+}
+
+func (l *leadership) leads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mine
+}
+
+// news is who leads.
+func (l *leadership) news() leaderNews {
+	if l.m.inRaft() {
+		to, here, _ := l.m.raft.Leader()
+		node := l.m.n.o.ID
+		if !here {
+			node = l.m.leaderNode()
+		}
+		return leaderNews{node, to.Address, to.Term}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard
+}
+
+// leaderNode is the node that raft's configuration says leads.
+func (m *member) leaderNode() string {
+	for _, peer := range m.raft.Peers() {
+		if peer.Leader {
+			return peer.Node
+		}
+	}
+	return ""
+}
+
+func (l *leadership) node() gossip.NodeID { return gossip.NodeID(l.news().Node) }
+
+// answers tells whether there is a leader, so that the quorum that made it answers.
+func (l *leadership) answers() bool { return l.news().Address != "" }
+
+// known is for writes of a node that has no part in raft. Where nobody is known any
+// voter will do: it names the leader.
+func (l *leadership) known() (to consensus.Leader, changed <-chan struct{}) {
+	l.mu.Lock()
+	heard, moved := l.heard, l.moved
+	l.mu.Unlock()
+	if heard.Address == "" {
+		if voter, ok := l.m.anyVoter(); ok {
+			return consensus.Leader{Address: voter.Peer}, moved
+		}
+	}
+	return consensus.Leader{Address: heard.Address, Term: heard.Term}, moved
+}
+
+// anyVoter is a voter that lives, at random.
+func (m *member) anyVoter() (gossip.Member, bool) {
+	var voters []gossip.Member
+	for _, member := range m.others() {
+		if member.Role == gossip.Voter {
+			voters = append(voters, member)
+		}
+	}
+	if len(voters) == 0 {
+		return gossip.Member{}, false
+	}
+	return voters[rand.IntN(len(voters))], true
+}
+
+// others are the members that live, without this node.
+func (m *member) others() []gossip.Member {
+	var others []gossip.Member
+	for _, member := range m.gossip.Members() {
+		if alive(member) && string(member.ID) != m.n.o.ID {
+			others = append(others, member)
+		}
+	}
+	return others
+}
+
+// follow asks who leads, as long as raft does not say so, and notes since when
+// nobody does.
+func (l *leadership) follow(ctx context.Context) {
+	for {
+		members := l.m.gossip.Changed()
+		if !l.m.inRaft() {
+			l.ask(ctx)
+		}
+		l.note()
+		wait := time.NewTimer(askEvery/2 + rand.N(askEvery))
+		select {
+		case <-wait.C:
+		case <-members:
+			wait.Stop()
+			if !sleep(ctx, time.Second) { // many may come at once
+				return
+			}
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		}
+	}
+}
+
+func (l *leadership) ask(ctx context.Context) {
+	voter, ok := l.m.anyVoter()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	var news leaderNews
+	if err := l.m.calls.get(ctx, voter.Peer, pathLeader, &news); err != nil {
+		news = leaderNews{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if news != l.heard {
+		l.heard = news
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}
+}
+
+func (l *leadership) note() {
+	if l.answers() {
+		l.mu.Lock()
+		l.since = time.Now()
+		l.mu.Unlock()
+	}
+}
+
+// stale tells whether the node has heard of no leader for a while.
+func (l *leadership) stale() bool {
+	if l.answers() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.since) > staleAfter
+}

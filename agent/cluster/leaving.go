@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"grapevine/agent/api"
+	"grapevine/kv"
+	"grapevine/kv/gossip"
+)
+
+// Join: see api.Cluster.
+func (n *Node) Join(ctx context.Context, addresses []string) error {
+	m, err := n.in()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := m.gossip.Join(ctx, addresses...); err != nil {
+		return &api.RefusedError{Reason: fmt.Sprintf("none of %q answered as a node of this cluster: %v", addresses, err)}
+	}
+	return nil
+}
+
+// Leave: see api.Cluster.
+func (n *Node) Leave(ctx context.Context) error {
+	m, err := n.in()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if len(m.others()) == 0 {
+		return &api.RefusedError{Reason: "no other node of the cluster is alive; to end this one, stop its agent"}
+	}
+	if m.inRaft() {
+		if _, err := onLeader(ctx, m, pathVoters, voterChange{verbRemove, n.o.ID}, m.changeVoters); err != nil {
+			return err
+		}
+	}
+	if err := n.o.Store.SetLocal(localLeft, []byte(m.id.Cluster().ID().String())); err != nil {
+		return err
+	}
+	if n.o.Stop != nil {
+		n.o.Stop()
+	}
+	return nil
+}
+
+// ForceLeave: see api.Cluster.
+func (n *Node) ForceLeave(ctx context.Context, node string, revoke bool) error {
+	m, err := n.in()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	member, err := api.FindMember(m.list(), node)
+	lives := member.Status == api.StatusAlive || member.Status == api.StatusSuspect
+	switch {
+	case err != nil:
+		return err
+	case member.Self:
+		return &api.RefusedError{Reason: fmt.Sprintf("node %q is the one that was asked; agent leave takes it out", member.Node)}
+	case lives && !revoke:
+		return &api.RefusedError{Reason: fmt.Sprintf("node %q is %s; agent leave on that node takes it out, or --revoke shuts it out", member.Node, member.Status)}
+	}
+	if revoke {
+		if err := m.revoke(ctx, member.ID); err != nil {
+			return err
+		}
+	}
+	if _, err := onLeader(ctx, m, pathVoters, voterChange{verbRemove, member.ID}, m.changeVoters); err != nil {
+		return err
+	}
+	if err := m.gossip.ForceLeave(gossip.NodeID(member.ID)); err != nil && !errors.Is(err, gossip.ErrMemberAlive) {
+		return err
+	}
+	return nil
+}
+
+// revoke has every node refuse another from now on.
+func (m *member) revoke(ctx context.Context, node string) error {
+	_, err := m.n.Propose(ctx, kv.Txn{
+		Then: []kv.Op{kv.Put(kv.Key(deniedPrefix+node), []byte(`{}`))}, Message: "revoked by force-leave",
+	})
+	return err
+}

@@ -1,0 +1,315 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"grapevine/agent/identity"
+	"grapevine/agent/mux"
+	"grapevine/kv"
+	"grapevine/kv/consensus"
+	"grapevine/kv/gossip"
+)
+
+// member is what runs while the node is in a cluster.
+type member struct {
+	n      *Node
+	id     *identity.Identity
+	seeds  []string
+	mux    *mux.Mux
+	raft   *consensus.Raft // nil on an edge
+	edge   *consensus.Edge // the way of writes while raft has no part for this node
+	gossip *gossip.Peer
+	remote *consensus.Client
+	door   *identity.Door
+	calls  *calls
+	lead   *leadership
+
+	servers  []*http.Server
+	closing  sync.Once
+	closed   error
+	tasks    sync.WaitGroup
+	runError chan error
+}
+
+// enter makes the node a member. seeds are addresses of others, as far as they are
+// known.
+func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
+	if err := id.CheckAddress(n.advertise.Address.String()); err != nil {
+		return err
+	}
+	m := &member{n: n, id: id, seeds: seeds, runError: make(chan error, 1)}
+	m.mux = mux.New(mux.Options{
+		Listener: n.o.Port.Listener, Packets: n.o.Port.Packets, Dial: n.o.Port.Dial, Handshaker: id, Logger: n.o.Logger,
+	})
+	m.remote = consensus.NewClient(m.dialer(identity.ProtocolPeer), errorCodec{})
+	m.calls = newCalls(m)
+	m.lead = newLeadership(m)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.close(canceled()))
+		}
+	}()
+	if id.Role() == identity.Voter {
+		if m.raft, err = m.openRaft(); err != nil {
+			return err
+		}
+	}
+	m.edge = &consensus.Edge{Store: n.o.Store, Remote: m.remote, Leader: m.lead.known, Voters: m.voters}
+	if m.gossip, err = gossip.Open(m.gossipOptions()); err != nil {
+		return err
+	}
+	m.serve()
+	n.member.Store(m)
+	served := n.serves()
+	m.gossip.Report(served.rev, served.hash, nil)
+	return nil
+}
+
+// canceled is a context for who must not wait.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func (m *member) dialer(protocol string) func(ctx context.Context, address string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) { return m.mux.Dial(ctx, protocol, address) }
+}
+
+// openRaft starts raft. A node whose log is lost begins with an empty one, under
+// another id, and is taken in by the others.
+func (m *member) openRaft() (*consensus.Raft, error) {
+	for {
+		_, server := m.n.servers()
+		raft, err := consensus.Open(m.raftOptions(server))
+		if errors.Is(err, consensus.ErrRejoin) {
+			m.n.o.Logger.Error("this node has to be taken into raft anew", "err", err)
+			if err := m.n.nextServer(); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := m.n.bootstrap(raft, server); err != nil {
+			return nil, errors.Join(err, raft.Shutdown(canceled()))
+		}
+		return raft, nil
+	}
+}
+
+func (m *member) raftOptions(server string) consensus.Options {
+	n := m.n
+	return consensus.Options{
+		Node: n.o.ID, Server: server, Address: n.advertise.Address.String(),
+		Store: n.o.Store, Check: n.o.Check, Sign: m.id.Authority().Sign, Dir: n.file("raft"),
+		Listener: m.mux.Listener(identity.ProtocolRaft), Dial: m.dialer(identity.ProtocolRaft),
+		Resolve: m.addressOfServer, Remote: m.remote, OnLeadership: m.lead.changed,
+		Logger: n.o.Logger, Timing: n.o.Timing,
+	}
+}
+
+// addressOfServer is where the node of a server id is now, as gossip knows.
+func (m *member) addressOfServer(server string) (string, bool) {
+	if m.gossip == nil {
+		return "", false
+	}
+	for _, member := range m.gossip.Members() {
+		if string(member.ID) == consensus.NodeOf(server) && alive(member) {
+			return member.Peer, true
+		}
+	}
+	return "", false
+}
+
+func alive(m gossip.Member) bool { return m.Status == gossip.Alive || m.Status == gossip.Suspect }
+
+func (m *member) gossipOptions() gossip.Options {
+	n := m.n
+	return gossip.Options{
+		Cluster: m.id.Cluster().ID().String(), Boot: rand.Text()[:12], Meta: m.meta(),
+		Advertise: n.advertise.Address, Keys: m.id.GossipKeys(), Packets: m.mux.Packets(),
+		Membership: gossip.Wire{Listener: m.mux.Listener(identity.ProtocolMembers), Dial: m.dialer(identity.ProtocolMembers)},
+		Spread:     gossip.Wire{Listener: m.mux.Listener(identity.ProtocolSpread), Dial: m.dialer(identity.ProtocolSpread)},
+		Identify:   identify,
+		Streams:    []gossip.Stream{gossip.Operators(n.o.Store, m.verify)},
+		Leader:     m.lead.node, Leads: m.lead.leads, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
+		Keeper: n.o.Store, Logger: n.o.Logger, Timings: n.o.Gossip,
+	}
+}
+
+// verify checks a head's signature. What was written before there was a cluster has
+// none.
+func (m *member) verify(head kv.Head) error { return m.id.Verify(head) }
+
+func identify(conn net.Conn) (gossip.NodeID, bool, error) {
+	peer, ok := identity.PeerOf(conn)
+	if !ok {
+		return "", false, errors.New("the other side has proved nothing")
+	}
+	return gossip.NodeID(peer.Node), peer.Role == identity.Voter, nil
+}
+
+// meta is what the node says of itself.
+func (m *member) meta() gossip.Meta {
+	return gossip.Meta{
+		ID: gossip.NodeID(m.n.o.ID), Name: m.n.o.Name, Role: m.role(), Version: m.n.o.Version, Region: m.n.o.Region,
+		Peer: m.n.advertise.Address.String(),
+	}
+}
+
+// role is the node's part in raft now.
+func (m *member) role() gossip.Role {
+	if m.raft == nil {
+		return gossip.Edge
+	}
+	switch m.raft.Role() {
+	case consensus.RoleVoter:
+		return gossip.Voter
+	case consensus.RoleLearner:
+		return gossip.Learner
+	}
+	return gossip.Edge
+}
+
+func (m *member) inRaft() bool { return m.raft != nil && m.raft.InRaft() }
+
+// serve begins to answer the others.
+func (m *member) serve() {
+	m.door = m.newDoor()
+	join := m.door.Server()
+	peers := m.calls.server()
+	m.servers = []*http.Server{join, peers}
+	m.start(m.mux.Serve)
+	m.start(serving(join, m.mux.Listener(identity.ProtocolJoin)))
+	m.start(serving(peers, m.mux.Listener(identity.ProtocolPeer)))
+}
+
+// start runs a part of the member until close; what ends before takes the member
+// with it.
+func (m *member) start(part func() error) {
+	m.tasks.Go(func() {
+		if err := part(); err != nil {
+			select {
+			case m.runError <- err:
+			default:
+			}
+		}
+	})
+}
+
+func serving(server *http.Server, listener net.Listener) func() error {
+	return func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
+
+// run does what goes on beside answering, until the Node is closed.
+func (m *member) run() error {
+	ctx := m.n.ctx
+	if len(m.seeds) > 0 { // peers that it knew before are asked anyway
+		m.tasks.Go(func() { _ = m.gossip.Join(ctx, m.seeds...) }) // it tries until ctx is over
+	}
+	m.tasks.Go(func() { _ = m.id.KeepFresh(ctx, m.askToRenew, m.n.o.Logger) })
+	m.tasks.Go(func() { m.lead.follow(ctx) })
+	m.tasks.Go(func() { m.keepRole(ctx) })
+	m.tasks.Go(func() { m.dropDenied(ctx) })
+	if m.raft != nil {
+		_ = m.raft
+	}
+	select {
+	case err := <-m.runError:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// roleEvery is how often the node looks whether its part in raft has changed.
+const roleEvery = time.Second
+
+// keepRole tells the others of the node's part in raft.
+func (m *member) keepRole(ctx context.Context) {
+	told := m.meta().Role
+	for sleep(ctx, roleEvery) {
+		if meta := m.meta(); meta.Role != told {
+			if m.gossip.SetMeta(meta) == nil {
+				told = meta.Role
+			}
+			m.gossip.Refresh()
+		}
+	}
+}
+
+// dropDenied closes the connections with nodes that were revoked.
+func (m *member) dropDenied(ctx context.Context) {
+	dropped := map[string]bool{}
+	for {
+		changed := m.n.o.Store.Changed()
+		for entry := range m.n.o.Store.View().Under(deniedPrefix) {
+			if node := string(entry.Key[len(deniedPrefix):]); !dropped[node] {
+				dropped[node] = true
+				m.mux.Drop(node)
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// close ends the member: raft first, which hands over, then gossip, which says
+// goodbye, then the port.
+func (m *member) close(ctx context.Context) error {
+	m.closing.Do(func() {
+		var errs []error
+		if m.raft != nil {
+			errs = append(errs, m.raft.Shutdown(ctx))
+		}
+		m.n.cancel()
+		if m.gossip != nil {
+			if ctx.Err() == nil {
+				_ = m.gossip.Leave(goodbye) // who does not hear it finds out
+			}
+			m.gossip.Close()
+		}
+		for _, server := range m.servers {
+			errs = append(errs, server.Close())
+		}
+		m.remote.Close()
+		m.calls.close()
+		errs = append(errs, m.mux.Close())
+		m.tasks.Wait()
+		m.closed = errors.Join(errs...)
+	})
+	return m.closed
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
