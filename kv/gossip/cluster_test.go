@@ -32,6 +32,9 @@ const (
 	spreadPort = 7947
 )
 
+// historyRevs is how far back the stores of tests remember.
+const historyRevs = 600
+
 // voterKey signs heads in tests. Its seed is fixed, so that golden files are.
 var voterKey = ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 
@@ -139,7 +142,7 @@ func (c *cluster) close() {
 // add makes a node that is not started.
 func (c *cluster) add(t tb) *node {
 	t.Helper()
-	store, err := kv.Open(kv.Options{})
+	store, err := kv.Open(kv.Options{HistoryRevs: historyRevs})
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}
@@ -287,13 +290,15 @@ func signBytes(b []byte) (signature [64]byte) {
 // eventually waits in fake time until ok, and tells how long that took.
 func eventually(t tb, within time.Duration, what string, ok func() bool) time.Duration {
 	t.Helper()
-	for began := time.Now(); ; <-time.After(time.Millisecond) {
-		if ok() {
-			return time.Since(began)
-		}
-		if time.Since(began) > within {
+	for began := time.Now(); ; {
+		took := time.Since(began)
+		switch {
+		case ok():
+			return took
+		case took > within:
 			t.Fatalf("not within %v: %s", within, what)
 		}
+		<-time.After(min(max(took/20, time.Millisecond), 100*time.Millisecond))
 	}
 }
 

@@ -59,7 +59,11 @@ type changes struct {
 }
 
 func (c changes) encode() []byte {
-	var e encoder
+	size := 512
+	for _, change := range c.list {
+		size += 4 + len(change)
+	}
+	e := encoder{buf: make([]byte, 0, size)}
 	e.u8(uint8(c.stream))
 	e.head(c.since)
 	e.head(c.upTo)

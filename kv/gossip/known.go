@@ -61,9 +61,9 @@ func (p *Peer) remember() {
 			if err := p.o.Keeper.SetLocal(knownName, []byte(strings.Join(known, "\n"))); err != nil {
 				p.log.Warn("peers are not remembered", "err", err)
 			}
-		}
-		if !pause(p.ctx.Done(), knownPause) {
-			return
+			if !pause(p.ctx.Done(), knownPause) {
+				return
+			}
 		}
 		select {
 		case <-changed:

@@ -36,7 +36,7 @@ func newBase(t *testing.T) base {
 
 func newStore(t tb) *kv.Store {
 	t.Helper()
-	s, err := kv.Open(kv.Options{})
+	s, err := kv.Open(kv.Options{HistoryRevs: historyRevs})
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -3,6 +3,7 @@ package gossip
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"grapevine/kv"
 )
@@ -14,6 +15,24 @@ const historyStep = 64
 type operators struct {
 	store  *kv.Store
 	verify func(kv.Head) error
+	// last is the change that was encoded last: the newest one goes to all
+	// neighbours at once.
+	last atomic.Pointer[encoded]
+}
+
+type encoded struct {
+	hash   kv.Hash
+	change []byte
+}
+
+// encode gives the bytes of a commit, which nobody may change.
+func (o *operators) encode(commit kv.Commit) []byte {
+	if last := o.last.Load(); last != nil && last.hash == commit.Hash {
+		return last.change
+	}
+	change := kv.AppendCommit(nil, commit)
+	o.last.Store(&encoded{commit.Hash, change})
+	return change
 }
 
 // Operators is the stream of a store's commits. verify tells whether the
@@ -53,7 +72,7 @@ func (o *operators) Delta(since kv.Head, max int) ([][]byte, kv.Head, error) {
 			return nil, since, err
 		}
 		for _, commit := range commits {
-			change := kv.AppendCommit(nil, commit)
+			change := o.encode(commit)
 			if size += len(change); size > max && len(changes) > 0 {
 				return changes, upTo, nil
 			}

@@ -189,6 +189,9 @@ func (p *Peer) memberlistConfig() *memberlist.Config {
 	c.ProbeTimeout = p.o.Timings.Probe / 2
 	// What is under way when a peer is gone must be over before the next rejoin.
 	c.TCPTimeout = 5 * time.Second
+	// Hashes and signatures do not shrink, and the attempt costs more than all else
+	// that a head costs.
+	c.EnableCompression = false
 	// The name of a node that returns is another one, so that nothing is gained by
 	// reclaiming the old one.
 	c.DeadNodeReclaimTime = 0

@@ -1,0 +1,414 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/hashicorp/memberlist"
+
+	"grapevine/kv"
+)
+
+func (n *node) sees(other *node) Status {
+	for _, m := range n.peer.Members() {
+		if m.ID == other.id() {
+			return m.Status
+		}
+	}
+	return -1
+}
+
+func (n *node) wantSees(t tb, other *node, want Status, within time.Duration) time.Duration {
+	t.Helper()
+	return eventually(t, within, fmt.Sprintf("%s sees %s %s", n.id(), other.id(), want), func() bool { return n.sees(other) == want })
+}
+
+func TestMembersAreDescribed(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 2)
+		want := []Member{
+			{ID: "onenode00", Name: "name-00", Address: "10.0.0.1:7946", Peer: "10.0.0.1:7946", Status: Alive, Role: Voter, Version: "1.0", Region: "north"},
+			{ID: "onenode01", Name: "name-01", Address: "10.0.0.2:7946", Peer: "10.0.0.2:7946", Status: Alive, Role: Edge, Version: "1.0", Region: "north"},
+		}
+		for _, n := range c.nodes {
+			if diff := cmp.Diff(want, n.peer.Members(), cmpopts.IgnoreUnexported(Member{})); diff != "" {
+				t.Error(diff)
+			}
+		}
+		changed := c.leader().peer.Changed()
+		if err := c.nodes[1].peer.SetMeta(Meta{Name: "promoted", Role: Learner, Version: "1.1", Peer: "192.0.2.9:1"}); err != nil {
+			t.Fatal(err)
+		}
+		<-changed
+		want[1].Name, want[1].Role, want[1].Version, want[1].Region, want[1].Peer = "promoted", Learner, "1.1", "", "192.0.2.9:1"
+		for _, n := range c.nodes {
+			if diff := cmp.Diff(want, n.peer.Members(), cmpopts.IgnoreUnexported(Member{})); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if err := c.nodes[1].peer.SetMeta(Meta{Name: "no role"}); err == nil {
+			t.Error("a role is missing, and it is taken")
+		}
+	})
+}
+
+func TestDeathIsNoticedAndTakenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 5)
+		victim := c.nodes[4]
+		c.net.Host(victim.ip).PowerOff()
+		suspected := false
+		took := eventually(t, time.Minute, "all see it dead", func() bool {
+			dead := 0
+			for _, n := range c.nodes[:4] {
+				suspected = suspected || n.sees(victim) == Suspect
+				if n.sees(victim) == Dead {
+					dead++
+				}
+			}
+			return dead == 4
+		})
+		t.Logf("dead after %v", took)
+		if !suspected {
+			t.Error("it was never suspect")
+		}
+		victim.stop()
+		<-time.After(10 * time.Second)
+		victim.start(t)
+		victim.join(t, c.leader())
+		c.wantMembers(t, 5, 10*time.Second)
+	})
+}
+
+// A process that is paused for a moment is suspect for a moment.
+func TestSuspicionIsTakenBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 3)
+		victim := c.nodes[2]
+		c.net.Partition([]string{victim.ip}, []string{c.nodes[0].ip, c.nodes[1].ip})
+		eventually(t, 10*time.Second, "it is suspect", func() bool { return c.leader().sees(victim) == Suspect })
+		c.net.Heal()
+		c.leader().wantSees(t, victim, Alive, 10*time.Second)
+		c.wantMembers(t, 3, time.Minute)
+	})
+}
+
+// The same node at another address, with the same store.
+func TestNodeReturnsAtAnotherAddress(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 3)
+		c.leader().write(t, kv.Put("a", nil))
+		c.wantSame(t, 10*time.Second)
+		moved := c.nodes[2]
+		moved.stop()
+		moved.ip = "10.0.9.9"
+		c.leader().write(t, kv.Put("b", nil))
+		moved.start(t) // it remembers the others, and needs no seed
+		took := eventually(t, 10*time.Second, "it is at its new address", func() bool {
+			for _, n := range c.nodes {
+				if m := n.peer.members.find(moved.id()); m.Address != moved.address() || !m.alive() || len(n.peer.Members()) != 3 {
+					return false
+				}
+			}
+			return true
+		})
+		t.Logf("after %v", took)
+		c.wantSame(t, 5*time.Second)
+		// Its former self dies, and does not take the new one along.
+		never(t, time.Minute, "it is not alive", func() bool { return !c.leader().peer.members.find(moved.id()).alive() })
+	})
+}
+
+func TestLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 5)
+		goes := c.nodes[4]
+		if err := goes.peer.Leave(5 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		goes.stop()
+		for _, n := range c.nodes[:4] {
+			n.wantSees(t, goes, Left, 5*time.Second)
+		}
+		if known, _ := c.nodes[1].store.Local(knownName); strings.Contains(string(known), goes.ip) {
+			eventually(t, 5*time.Second, "it is not remembered", func() bool {
+				known, _ := c.nodes[1].store.Local(knownName)
+				return !strings.Contains(string(known), goes.ip)
+			})
+		}
+		goes.start(t)
+		goes.join(t, c.leader())
+		c.wantMembers(t, 5, 10*time.Second)
+		c.leader().wantSees(t, goes, Alive, time.Second)
+	})
+}
+
+func TestThoseWhoAreGoneAreForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 1)
+		m := c.leader().peer.members
+		node := func(id NodeID) *memberlist.Node {
+			return &memberlist.Node{Name: fullName(id, "1"), Addr: net.IPv4(10, 9, 9, 9), Port: 1, Meta: encodeMeta(Meta{ID: id, Role: Edge})}
+		}
+		for _, id := range []NodeID{"dies", "leaves"} {
+			m.NotifyJoin(node(id))
+			m.NotifyLeave(node(id))
+		}
+		m.departs("leaves-1")
+		now := time.Now()
+		for _, tt := range []struct {
+			after time.Duration
+			want  int
+		}{{keepLeft - time.Minute, 3}, {keepLeft + time.Minute, 2}, {keepDead - time.Minute, 2}, {keepDead + time.Minute, 1}} {
+			m.tidy(now.Add(tt.after))
+			if got := len(m.all()); got != tt.want {
+				t.Errorf("after %v: %d members, want %d", tt.after, got, tt.want)
+			}
+		}
+		for i := range maxGone + 10 {
+			id := NodeID(fmt.Sprint("gone", i))
+			m.NotifyJoin(node(id))
+			m.NotifyLeave(node(id))
+		}
+		m.tidy(now)
+		if got := len(m.all()); got != maxGone+1 {
+			t.Errorf("%d members are remembered, want %d", got, maxGone+1)
+		}
+	})
+}
+
+func TestForceLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 9)
+		dead := c.nodes[8]
+		if err := c.leader().peer.ForceLeave(dead.id()); !errors.Is(err, ErrMemberAlive) {
+			t.Errorf("of a living one: got %v", err)
+		}
+		if err := c.leader().peer.ForceLeave("nobody"); !errors.Is(err, ErrUnknownMember) {
+			t.Errorf("of an unknown one: got %v", err)
+		}
+		dead.stop()
+		for _, n := range c.nodes[:8] {
+			n.wantSees(t, dead, Dead, time.Minute)
+		}
+		c.net.SetLoss(0.2)
+		if err := c.nodes[3].peer.ForceLeave(dead.id()); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range c.nodes[:8] {
+			n.wantSees(t, dead, Left, 2*time.Second)
+		}
+		c.net.SetLoss(0)
+		// It returns nevertheless, and is welcome.
+		dead.start(t)
+		c.wantMembers(t, 9, 30*time.Second)
+	})
+}
+
+// Everybody starts at once and knows three others.
+func TestJoinWave(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		const size = 25
+		for range size {
+			c.add(t)
+		}
+		c.leader().write(t, kv.Put("a", []byte("before anybody joined")))
+		began := time.Now()
+		var joining sync.WaitGroup
+		for _, n := range c.nodes {
+			n.start(t)
+		}
+		for _, n := range c.nodes[1:] {
+			joining.Go(func() { n.join(t, c.nodes[0], c.nodes[1], c.nodes[2]) })
+		}
+		joining.Wait()
+		c.wantMembers(t, size, 30*time.Second)
+		t.Logf("all know all after %v", time.Since(began))
+		c.wantSame(t, 30*time.Second)
+		got := c.counts()
+		t.Logf("all have all after %v; %d pulls were served, %d were told to come again, %d snapshots", time.Since(began), got.PullsServed, got.PullsBusy, got.Snapshots)
+	})
+}
+
+// A node waits for its seeds as long as it takes.
+func TestJoinTriesForEver(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		first, second := c.add(t), c.add(t)
+		second.start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := second.peer.Join(ctx, first.address(), second.address(), "no port"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("join of nobody: got %v", err)
+		}
+		starting := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(starting)
+			<-time.After(10 * time.Minute)
+			first.start(t)
+		}()
+		second.join(t, first)
+		<-starting
+		if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+30*time.Second {
+			t.Errorf("joined after %v", took)
+		}
+	})
+}
+
+// Two minutes are four times as long as memberlist remembers the dead.
+func TestPartitionHeals(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 9)
+		c.leader().write(t, kv.Put("a", nil))
+		c.wantSame(t, 10*time.Second)
+		var one, two []string
+		for i, n := range c.nodes {
+			if i < 8 {
+				one = append(one, n.ip)
+			} else {
+				two = append(two, n.ip)
+			}
+		}
+		c.net.Partition(one, two)
+		c.leader().write(t, kv.Put("a", []byte("meanwhile")))
+		<-time.After(2*time.Minute + 17*time.Second)
+		if got := c.nodes[8].living(); got != 1 {
+			t.Errorf("the lonely one sees %d living members", got)
+		}
+		c.net.Heal()
+		took := c.wantMembers(t, 9, 35*time.Second)
+		t.Logf("one cluster again after %v", took)
+		c.wantSame(t, 2*time.Second)
+	})
+}
+
+// Two halves, each of which is a cluster of its own for a while.
+func TestHalvesBecomeOneAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 8)
+		c.leader().write(t, kv.Put("a", nil))
+		c.wantSame(t, 10*time.Second)
+		var one, two []string
+		for i, n := range c.nodes {
+			if i%2 == 0 {
+				one = append(one, n.ip)
+			} else {
+				two = append(two, n.ip)
+			}
+		}
+		c.net.Partition(one, two)
+		c.leader().write(t, kv.Put("a", []byte("meanwhile")))
+		<-time.After(2*time.Minute + 17*time.Second)
+		c.net.Heal()
+		t.Logf("one cluster again after %v", c.wantMembers(t, 8, 35*time.Second))
+		c.wantSame(t, 2*time.Second)
+	})
+}
+
+// Two clusters with one key, which know of each other and take over each other's
+// addresses.
+func TestClustersNeverMix(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 3)
+		c.leader().write(t, kv.Put("of", []byte("one")))
+		c.wantSame(t, 10*time.Second)
+		other := newCluster("two", c.net)
+		defer other.close()
+		for i := range 3 {
+			other.add(t).ip = fmt.Sprintf("10.0.7.%d", i+1)
+		}
+		for _, n := range other.nodes {
+			n.start(t)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := other.leader().peer.Join(ctx, c.leader().address(), c.nodes[1].address()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("join of another cluster: got %v", err)
+		}
+		other.nodes[1].join(t, other.leader())
+		other.nodes[2].join(t, other.leader())
+		other.leader().write(t, kv.Put("of", []byte("two")))
+		other.wantSame(t, 10*time.Second)
+
+		// The second of the one dies, and one of the other cluster gets its address.
+		c.nodes[1].stop()
+		moved := other.nodes[1]
+		moved.stop()
+		moved.ip = c.nodes[1].ip
+		moved.start(t)
+		moved.join(t, other.leader())
+		never(t, 2*time.Minute, "they mixed", func() bool {
+			for _, n := range c.up() {
+				for _, m := range n.peer.Members() {
+					if strings.HasPrefix(string(m.ID), "two") {
+						return true
+					}
+				}
+			}
+			return c.behind() != "" || other.behind() != "" || other.leader().living() != 3
+		})
+		for _, n := range append(c.up(), other.up()...) {
+			if alarms := n.peer.Alarms(); len(alarms) != 0 {
+				t.Errorf("%s: alarms %+v", n.id(), alarms)
+			}
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		n := c.add(t)
+		for want, change := range map[string]func(*Options){
+			"node id":                func(o *Options) { o.Meta.ID = "UPPER" },
+			"cluster id is empty":    func(o *Options) { o.Cluster = "" },
+			"boot is empty":          func(o *Options) { o.Boot = "" },
+			"advertised address":     func(o *Options) { o.Advertise = netip.MustParseAddrPort("0.0.0.0:1") },
+			"gossip key has 5 bytes": func(o *Options) { o.Keys = [][]byte{[]byte("short")} },
+			"3 gossip keys":          func(o *Options) { o.Keys = [][]byte{make([]byte, 32), make([]byte, 32), make([]byte, 32)} },
+			"stream 1 is there twice": func(o *Options) {
+				o.Streams = append(o.Streams, o.Streams[0])
+			},
+			"no connection for packets": func(o *Options) { o.Packets.Close(); o.Packets = nil },
+			"no logger":                 func(o *Options) { o.Logger = nil },
+		} {
+			o := n.options(t)
+			change(&o)
+			if _, err := Open(o); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			// What was given is closed: the next round could not listen else.
+		}
+	})
+}
+
+// A closed peer refuses, and closing twice does nothing.
+func TestClosedPeer(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 2)
+		p := c.nodes[1].peer
+		joining := make(chan error, 1)
+		go func() { joining <- p.Join(context.Background(), "10.0.5.5:1") }()
+		<-time.After(time.Second)
+		p.Close()
+		p.Close()
+		if err := <-joining; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("join: got %v", err)
+		}
+		if err := p.Leave(time.Second); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("leave: got %v", err)
+		}
+		if err := p.SetMeta(exampleMeta()); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("set meta: got %v", err)
+		}
+		p.ForceLeave("nobody")
+	})
+}
