@@ -33,7 +33,6 @@ type Peer struct {
 	news      signal        // a stream changed
 	refreshed signal        // what the Options' functions say changed
 	taking    chan struct{} // has room for the one who applies or restores
-	serving   chan struct{} // has room for those who are served a pull
 	greeting  chan struct{} // has room for connections that have not said who they are
 	connected chan struct{} // has room for connections of others
 	puller    *puller
@@ -45,6 +44,7 @@ type Peer struct {
 	report  report
 	links   map[string]*link // by the full name of the member at the other end
 	inbound map[string]net.Conn
+	pulling map[NodeID]bool // who is served a pull
 
 	closed bool // nothing is to be started any more
 
@@ -98,12 +98,12 @@ func newPeer(o Options) (*Peer, error) {
 		o: o, log: o.Logger.With("component", "gossip"), keys: keys, meta: o.Meta,
 		inbox:     make(chan []byte, inboxSize),
 		taking:    make(chan struct{}, 1),
-		serving:   make(chan struct{}, maxPullsServed),
 		greeting:  make(chan struct{}, maxGreeting),
 		connected: make(chan struct{}, maxConnected),
 		listing:   make(chan struct{}, 1),
 		links:     map[string]*link{},
 		inbound:   map[string]net.Conn{},
+		pulling:   map[NodeID]bool{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.members = &members{log: p.log, entries: map[string]*entry{}}

@@ -30,13 +30,31 @@ func (p *Peer) servePull(c *connection, theirs hello) error {
 	if s == nil {
 		return c.write(frameRefusal, fmt.Appendf(nil, "stream %d is unknown", asked.stream))
 	}
-	if !tryAcquire(p.serving) {
+	if !p.beginPull(theirs.digest.id) {
 		p.counters.pullsBusy.add(1)
 		return c.write(frameBusy, nil)
 	}
-	defer func() { <-p.serving }()
+	defer p.endPull(theirs.digest.id)
 	p.counters.pullsServed.add(1)
 	return p.answerPull(c, p.sender(theirs.digest), s, asked.head)
+}
+
+// beginPull takes a place for a node's pull. A node has one at most, so that one
+// which does not read what it asked for keeps nobody else waiting.
+func (p *Peer) beginPull(id NodeID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pulling[id] || len(p.pulling) >= maxPullsServed {
+		return false
+	}
+	p.pulling[id] = true
+	return true
+}
+
+func (p *Peer) endPull(id NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pulling, id)
 }
 
 func (p *Peer) answerPull(c *connection, from Member, s Stream, since kv.Head) error {
