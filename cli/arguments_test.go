@@ -80,9 +80,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"routes explain GET / /", `routes explain: surplus argument "/"; quote a value that has spaces`},
 		{"routes explain / -H", "routes explain: -H needs a value"},
 		{"raft recover", `"raft" is not in this version`},
-		{"run --join token", "run: --join is not in this version"},
 		{"run --no-gateway", "run: --no-gateway is not in this version"},
-		{"run --voter=no", "run: --voter is not in this version"},
+		{"run --https=:8443", "run: --https is not in this version"},
 		{"status --token-file x", "status: --token-file is not in this version"},
 		{"help confg", `agent: there is no command "confg" (did you mean "config"?)`},
 	} {

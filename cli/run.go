@@ -13,8 +13,10 @@ import (
 func (p *program) run() *urfave.Command {
 	return &urfave.Command{
 		Name: "run", Usage: "run a node until it is told to stop",
-		Description: "Without flags it is a node that stands alone: the proxy on :8080, the API on a unix socket and on\n" +
-			"127.0.0.1:8500, data in ./grapevine-data. SIGHUP reads the configuration files again.\n" +
+		Description: "Without flags it is a node that founds a cluster of its own: the proxy on :8080, the API on a unix socket\n" +
+			"and on 127.0.0.1:8500, data in ./grapevine-data. SIGHUP reads the configuration files again.\n" +
+			"\"agent token join\" on a node of a cluster prints what --join takes on a new one. A node that is a member already\n" +
+			"finds its cluster by itself.\n" +
 			"A flag wins over its environment variable, AGENT_ and the flag's name as in AGENT_DATA_DIR, and that over\n" +
 			"the file. An empty value counts as none.",
 		Flags: []urfave.Flag{
@@ -26,11 +28,17 @@ func (p *program) run() *urfave.Command {
 			&urfave.StringFlag{Name: "http", Usage: "serve the proxy at `ADDRESS`"},
 			&urfave.StringFlag{Name: "admin", Usage: "serve the API at `ADDRESS`, which must be loopback"},
 			&urfave.StringFlag{Name: "socket", Usage: "serve the API on the unix socket `PATH`"},
-			&urfave.StringFlag{Name: "gossip", Usage: "gossip at `ADDRESS` (taken, and unused in this version)"},
+			&urfave.StringFlag{Name: "gossip", Usage: "let the other nodes in at `ADDRESS`, TCP and UDP"},
+			&urfave.StringFlag{Name: "advertise", Usage: "tell the other nodes that they reach this one at `ADDRESS`"},
+			&urfave.StringSliceFlag{Name: "join", Usage: "join a cluster by `TOKEN`, or by addresses of its nodes, with commas, and --token-file"},
+			&urfave.StringFlag{Name: "token-file", Usage: "read the join token from `FILE`"},
+			&urfave.StringFlag{Name: "voter", Usage: "let the node vote: `WHEN` is auto (the cluster decides), yes or no"},
+			&urfave.StringFlag{Name: "bootstrap-expect", Usage: "found the cluster together with others, when `NUMBER` new nodes have found each other"},
+			&urfave.BoolFlag{Name: "adopt", Usage: "give up the cluster that this node founded, and its keys, for the one that it joins"},
+			&urfave.BoolFlag{Name: "insecure", Usage: "speak with the other nodes without TLS, on loopback only"},
 			&urfave.StringFlag{Name: "metrics", Usage: "serve metrics at `ADDRESS`, too"},
 			&urfave.BoolFlag{Name: "dev", Usage: "keep everything in memory"},
-			plannedFlag("join"), plannedFlag("voter"), plannedFlag("https"), plannedFlag("advertise"),
-			plannedFlag("bootstrap-expect"), plannedSwitch("adopt"), plannedSwitch("no-gateway"), plannedSwitch("insecure"),
+			plannedFlag("https"), plannedSwitch("no-gateway"),
 		},
 		Action: p.runRun,
 	}
@@ -56,7 +64,10 @@ func agentConfig(c *urfave.Context) (agent.Config, error) {
 		return agent.Config{}, err
 	}
 	files, dir, err := configFiles(c)
-	return agent.Config{
+	if err != nil {
+		return agent.Config{}, err
+	}
+	config := agent.Config{
 		ConfigFiles: files,
 		ConfigDir:   dir,
 		DataDir:     setting(c, "data-dir"),
@@ -70,7 +81,8 @@ func agentConfig(c *urfave.Context) (agent.Config, error) {
 		Dev:         dev,
 		Version:     version,
 		Build:       thisBuild().source(),
-	}, err
+	}
+	return config, clusterConfig(c, &config)
 }
 
 // setting is the value of a flag, or else of its environment variable; empty means not given.

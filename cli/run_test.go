@@ -52,6 +52,23 @@ func TestFlagsWinOverTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestSettingsOfACluster(t *testing.T) {
+	for name, value := range map[string]string{
+		"AGENT_JOIN": "env:1", "AGENT_TOKEN_FILE": "/env", "AGENT_VOTER": "no", "AGENT_BOOTSTRAP_EXPECT": "3", "AGENT_ADOPT": "1",
+	} {
+		t.Setenv(name, value)
+	}
+	config, err := configOf(t, "run --join 'a:1, [::1]:2,' --join c:3 --advertise d --insecure --voter yes")
+	if err != nil || !slices.Equal(config.Join, []string{"a:1", "[::1]:2", "c:3"}) || config.TokenFile != "/env" ||
+		config.Advertise != "d" || config.Voter != agent.VoterYes || config.BootstrapExpect != 3 || !config.Adopt || !config.Insecure {
+		t.Errorf("%+v, %v", config, err)
+	}
+	config, err = configOf(t, "run --join= --token-file file --adopt=false")
+	if err != nil || !slices.Equal(config.Join, []string{"env:1"}) || config.TokenFile != "file" || config.Adopt || config.Voter != agent.VoterNo {
+		t.Errorf("%+v, %v", config, err)
+	}
+}
+
 func TestRunWithoutAnythingLeavesAllToTheAgent(t *testing.T) {
 	config, err := configOf(t, "run")
 	config.Version, config.Build = "", ""
@@ -63,7 +80,19 @@ func TestRunWithoutAnythingLeavesAllToTheAgent(t *testing.T) {
 func TestSettingsThatAreRefused(t *testing.T) {
 	for _, test := range []struct{ env, line, want string }{
 		{"AGENT_DEV=maybe", "run", `AGENT_DEV="maybe": neither true nor false`},
-		{"AGENT_JOIN=x", "run", "AGENT_JOIN is set, which is not in this version"},
+		{"AGENT_JOIN=x", "run", `--join "x": neither a join token nor host:port`},
+		{"AGENT_JOIN=a:1,b", "run", `--join "b": neither a join token nor host:port`},
+		{"NO=", "run --join a:1 --join gvt1.x", "--join: a join token goes alone, since it holds the addresses"},
+		{"NO=", "run --join gvt1.x", "--join: join token: is cut short; copy it again"},
+		{"AGENT_TOKEN_FILE=f", "run --join gvt1.x", "--join and --token-file: both give a join token"},
+		{"NO=", "run --join :7946", `--join ":7946": neither a join token nor host:port`},
+		{"NO=", "run --join a:0", `--join "a:0": neither a join token nor host:port`},
+		{"NO=", "run --voter never", `--voter "never": not auto, yes or no`},
+		{"AGENT_BOOTSTRAP_EXPECT=0", "run", `--bootstrap-expect "0": not a number of nodes`},
+		{"NO=", "run --bootstrap-expect three", `--bootstrap-expect "three": not a number of nodes`},
+		{"NO=", "run --bootstrap-expect 256", `--bootstrap-expect "256": not a number of nodes`},
+		{"AGENT_INSECURE=si", "run", `AGENT_INSECURE="si": neither true nor false`},
+		{"NO=", "run --adopt=si", `invalid boolean value "si" for -adopt`},
 		{"AGENT_NO_GATEWAY=1", "run", "AGENT_NO_GATEWAY is set, which is not in this version"},
 		{"AGENT_TOKEN_FILE=x", "status", "AGENT_TOKEN_FILE is set, which is not in this version"},
 		{"AGENT_CONFIG_DIR=d", "run --config f --config-dir d", "--config and --config-dir: give files or a directory, not both"},

@@ -39,7 +39,12 @@ func prepare(c *urfave.Command) {
 	c.HideHelp = true
 	c.OnUsageError = func(_ *urfave.Context, err error, _ bool) error { return flagFault(err) }
 	if len(c.Subcommands) == 0 {
-		c.Flags = append(c.Flags, globalFlags()...)
+		own := flagsByName(c.Flags)
+		for _, f := range globalFlags() {
+			if own[f.Names()[0]] == nil { // a command's own flag stands before one of a later version
+				c.Flags = append(c.Flags, f)
+			}
+		}
 	}
 	for _, sub := range c.Subcommands {
 		prepare(sub)
