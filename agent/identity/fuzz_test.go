@@ -35,11 +35,18 @@ func FuzzToken(f *testing.F) {
 // FuzzTokenBody gets past the checksum.
 func FuzzTokenBody(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9}, []byte{1, 3, 'a', ':', '1'})
+	f.Add([]byte{1, 0x7f, 0, 0, 0, 0, 0, 0, 9}, []byte{1, 3, 'a', ':', '1'})
 	f.Fuzz(func(t *testing.T, front, seeds []byte) {
 		text := identity.EncodeTokenBody(front, seeds)
 		token, err := identity.ParseToken(text)
-		if err == nil && token.Encode() != text {
+		if err != nil {
+			return
+		}
+		if token.Encode() != text {
 			t.Errorf("%q is read as %q", text, token.Encode())
+		}
+		if _, err := json.Marshal(token.Info(time.Now())); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func Join(ctx context.Context, o Options, j Joining) (*Identity, Joined, error) 
 	if err != nil {
 		return nil, Joined{}, err
 	}
-	wait := Backoff{Least: leastJoinWait, Most: mostJoinWait}
+	waits := backoff{least: leastJoinWait, most: mostJoinWait}
 	for unknown := 0; ; {
 		answer, err := j.round(ctx, o, key)
 		if err == nil {
@@ -69,7 +69,7 @@ func Join(ctx context.Context, o Options, j Joining) (*Identity, Joined, error) 
 			return nil, Joined{}, fmt.Errorf("joining cluster %s: %w", j.Token.Cluster, err)
 		}
 		j.logger().Warn("not admitted yet", "err", err)
-		if wait.Wait(ctx) != nil {
+		if waits.wait(ctx) != nil {
 			return nil, Joined{}, fmt.Errorf("joining cluster %s: %w", j.Token.Cluster, err)
 		}
 	}

@@ -20,6 +20,9 @@ const TokenPrefixKey = "cluster/tokens/"
 // maxUses bounds a token that counts its uses: who used it stands in its record.
 const maxUses = 1000
 
+// lastYear is the last one that JSON's times can hold (RFC 3339 §1).
+const lastYear = 9999
+
 // TokenRecord is what the cluster keeps of a token. Deleting it revokes the
 // token. Every node has it, and nobody can make the token of it.
 type TokenRecord struct {
@@ -145,6 +148,9 @@ func decodeTokenRecord(id string, value []byte) (TokenRecord, error) {
 	}
 	if _, err := ParseRole(string(v.Role)); err != nil {
 		return TokenRecord{}, err
+	}
+	if r.Created.Year() > lastYear || r.Expires.Year() > lastYear {
+		return TokenRecord{}, fmt.Errorf("created %s, expires %s: want years up to %d", r.Created, r.Expires, lastYear)
 	}
 	if v.Uses < 0 || v.Uses > maxUses || len(v.UsedBy) > v.Uses {
 		return TokenRecord{}, fmt.Errorf("uses %d, used by %d: want 0 to %d, and used by no more", v.Uses, len(v.UsedBy), maxUses)

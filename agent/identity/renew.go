@@ -90,7 +90,7 @@ func (i *Identity) valid() bool {
 
 // renewNow tries until it works or ctx ends.
 func (i *Identity) renewNow(ctx context.Context, ask func(context.Context, []byte) ([]byte, error), logger *slog.Logger) error {
-	wait := Backoff{Least: leastRenewWait, Most: mostRenewWait}
+	waits := backoff{least: leastRenewWait, most: mostRenewWait}
 	told := -1
 	for {
 		attempt, cancel := context.WithTimeout(ctx, renewTimeout)
@@ -107,7 +107,7 @@ func (i *Identity) renewNow(ctx context.Context, ask func(context.Context, []byt
 			told = stage
 			logger.Log(ctx, levelOf(stage), "certificate not renewed", "expires", i.Expires(), "err", err)
 		}
-		if err := wait.Wait(ctx); err != nil {
+		if err := waits.wait(ctx); err != nil {
 			return err
 		}
 	}

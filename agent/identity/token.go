@@ -188,6 +188,9 @@ func readToken(body []byte) (t Token, err error) {
 		return Token{}, fmt.Errorf("is for role %d, which this version does not know", body[0])
 	}
 	t.Expires = time.Unix(int64(binary.BigEndian.Uint64(body[1:])), 0).UTC()
+	if year := t.Expires.Year(); year < 0 || year > lastYear {
+		return Token{}, fmt.Errorf("expires in the year %d, want one up to %d", year, lastYear)
+	}
 	body = body[9:]
 	for _, field := range [][]byte{t.Cluster[:], t.CA[:], t.Secret[:]} {
 		body = body[copy(field, body):]

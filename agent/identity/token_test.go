@@ -92,7 +92,7 @@ func wantChangesFound(t *testing.T, text string) {
 				continue
 			}
 			if _, err := identity.ParseToken(string(changed)); err == nil {
-				t.Errorf("byte %d from %q to %q passes", i, text[i], c)
+				t.Errorf("byte %d from %q to %q passes", i, text[i], changed[i])
 			} else if strings.Contains(err.Error(), text[20:40]) {
 				t.Errorf("error %q shows the token", err)
 			}
@@ -192,6 +192,7 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		{record.ID, strings.Replace(good, `"uses":2`, `"uses":5000`, 1), "uses 5000"},
 		{record.ID, strings.Replace(good, `"uses":2`, `"uses":2,"more":1`, 1), `"more"`},
 		{record.ID, strings.Replace(good, `"uses":2`, `"usedBy":{"a":"b"}`, 1), "used by 1"},
+		{record.ID, strings.Replace(good, record.Expires.Format(time.RFC3339), "9999-12-31T23:59:59-23:00", 1), "years up to 9999"},
 		{record.ID, strings.Replace(good, `"hash":"`, `"hash":"00`, 1), "want 64 hexadecimal digits"},
 	} {
 		_, err := identity.DecodeTokenRecord(test.id, []byte(test.value))
