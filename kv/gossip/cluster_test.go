@@ -355,7 +355,7 @@ func (c *cluster) wantSame(t tb, within time.Duration) time.Duration {
 func (c *cluster) behind() string {
 	want := c.leader().store.View().Head()
 	for _, n := range c.up() {
-		if got := n.store.View().Head(); got.Hash != want.Hash {
+		if got := n.store.View().Head(); got.Hash != want.Hash && !(isBlank(got) && isBlank(want)) {
 			return fmt.Sprintf("%s is at %s, the leader at %s", n.id(), got.Rev, want.Rev)
 		}
 	}
