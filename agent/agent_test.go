@@ -29,7 +29,7 @@ routes:
 	}
 	s := decode[api.Status](t, n.get("socket", "/v1/status"))
 	if s.Name != "test" || len(s.ID) != 26 || s.Version != "0.0.1" || s.Build != "abc" || s.PID != os.Getpid() ||
-		s.StartedAt.IsZero() || s.DataDir != c.DataDir || len(s.Listeners) != 4 || s.Reload != nil || s.Table.Routes != 1 {
+		s.StartedAt.IsZero() || s.DataDir != c.DataDir || len(s.Listeners) != 5 || s.Reload != nil || s.Table.Routes != 1 {
 		t.Errorf("status %+v", s)
 	}
 	// The proxy's listener never serves the API, nor the metrics' anything else.

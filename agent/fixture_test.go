@@ -40,7 +40,7 @@ func config(t *testing.T) agent.Config {
 	t.Helper()
 	return agent.Config{
 		DataDir: filepath.Join(t.TempDir(), "data"), Node: "test",
-		HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0", Version: "0.0.1", Build: "abc",
+		HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0", Gossip: "127.0.0.1:0", Version: "0.0.1", Build: "abc",
 	}
 }
 

@@ -97,10 +97,10 @@ func (m *member) openRaft() (*consensus.Raft, error) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, &raftError{err}
 		}
 		if err := m.n.bootstrap(raft, server); err != nil {
-			return nil, errors.Join(err, raft.Shutdown(canceled()))
+			return nil, &raftError{errors.Join(err, raft.Shutdown(canceled()))}
 		}
 		return raft, nil
 	}
@@ -110,7 +110,7 @@ func (m *member) raftOptions(server string) consensus.Options {
 	n := m.n
 	return consensus.Options{
 		Node: n.o.ID, Server: server, Address: n.advertise.Address.String(),
-		Store: n.o.Store, Check: n.o.Check, Sign: m.id.Authority().Sign, Dir: n.file("raft"),
+		Store: n.o.Store, Check: n.o.Check, Admit: m.admit, Sign: m.id.Authority().Sign, Dir: n.file("raft"),
 		Listener: m.mux.Listener(identity.ProtocolRaft), Dial: m.dialer(identity.ProtocolRaft),
 		Resolve: m.addressOfServer, Remote: m.remote, OnLeadership: m.lead.changed,
 		Logger: n.o.Logger, Timing: n.o.Timing,

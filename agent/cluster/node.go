@@ -63,12 +63,29 @@ func New(o Options) (_ *Node, err error) {
 		n.outside = errJoining
 		return n, nil
 	case errors.Is(err, identity.ErrNoMember):
-		return n, n.found()
+		return n, n.orServe(n.found())
 	case err != nil:
 		return nil, err
 	}
-	return n, n.resume(id)
+	return n, n.orServe(n.resume(id))
 }
+
+// orServe lets a node whose raft can't start serve what it holds: its disk may fail,
+// and a node that does not start serves nobody.
+func (n *Node) orServe(err error) error {
+	var broken *raftError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	n.o.Logger.Error("this node takes no part in its cluster", "err", broken.err)
+	n.outside = fmt.Errorf("%w: raft's log can't be used: %w; once the disk is well, start the agent again", kv.ErrReadOnly, broken.err)
+	return nil
+}
+
+// raftError is why raft can't start.
+type raftError struct{ err error }
+
+func (e *raftError) Error() string { return e.err.Error() }
 
 // resume enters the cluster of which the node is a member, or prepares to join
 // another.

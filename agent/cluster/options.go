@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -58,7 +59,16 @@ type Port struct {
 	Dial     func(ctx context.Context, address string) (net.Conn, error)
 }
 
-func (p Port) close() error { return errors.Join(p.Listener.Close(), p.Packets.Close()) }
+// close closes what is not closed yet.
+func (p Port) close() error {
+	var errs []error
+	for _, part := range []io.Closer{p.Listener, p.Packets} {
+		if err := part.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Join is a way into a cluster.
 type Join struct {

@@ -11,9 +11,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// freeGossip keeps the agents of tests that run side by side apart.
+const freeGossip = "127.0.0.1:0"
+
 // TestMain makes this test binary stand in for the program, with the race detector in it: a script that calls agent
 // calls main.
 func TestMain(m *testing.M) {
+	os.Setenv("AGENT_GOSSIP", freeGossip)
 	testscript.Main(m, map[string]func(){"agent": main})
 }
 
@@ -34,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// The race detector would wait a second at each exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("AGENT_GOSSIP", freeGossip)
 			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
