@@ -227,20 +227,9 @@ func TestOverRealSockets(t *testing.T) {
 		conn.Write([]byte("\x16\x03\x01\x02\x00\x01"))
 		half = append(half, conn)
 	}
-	var wait sync.WaitGroup
-	for range 20 {
-		wait.Go(func() {
-			conn, err := b.Dial(t.Context(), identity.ProtocolPeer, a.addr)
-			if err == nil {
-				err = echoes(conn)
-				conn.Close()
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	for range 5 {
+		wantEcho(t, dial(t, b, identity.ProtocolPeer, a.addr))
 	}
-	wait.Wait()
 	for _, conn := range half {
 		conn.Close()
 	}
