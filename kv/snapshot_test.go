@@ -58,6 +58,10 @@ func TestSnapshotIsStable(t *testing.T) {
 	if again := written(t, read(t, want)); !bytes.Equal(again, want) {
 		t.Errorf("read and written again it is %x", again)
 	}
+	view := read(t, want).View()
+	if entry, ok := view.Get("a"); !ok || string(entry.Value) != "value" || view.Len() != 1 || view.Head() != exampleSnapshot().Head() {
+		t.Errorf("its view has %d entries, a is %+v, the head %+v", view.Len(), entry, view.Head())
+	}
 	head, err := DecodeSnapshotHead(want[:SnapshotPrefixBytes])
 	if err != nil || head != exampleSnapshot().Head() {
 		t.Errorf("the head in the prefix is %+v, %v", head, err)
