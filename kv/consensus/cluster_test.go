@@ -30,6 +30,8 @@ type cluster struct {
 	dir string
 	// change adapts the options of a node before it starts.
 	change func(n *node, o *consensus.Options)
+	// forget makes nodes forget which requests they have done.
+	forget bool
 }
 
 // node is one node, up while raft is not nil.
@@ -147,6 +149,9 @@ func (n *node) tryStart() error {
 		n.raft = nil
 		n.host.Crash()
 		return err
+	}
+	if n.c.forget {
+		n.raft.ForgetRequests()
 	}
 	n.serve()
 	return nil

@@ -47,7 +47,7 @@ func (m *memoryLog) last() uint64 {
 func (m *memoryLog) GetLog(index uint64, entry *raft.Log) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if index < m.first || index > m.last() {
+	if len(m.logs) == 0 || index < m.first || index > m.last() {
 		return raft.ErrLogNotFound
 	}
 	*entry = m.logs[index-m.first]

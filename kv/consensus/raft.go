@@ -35,10 +35,9 @@ type Raft struct {
 	quit    chan struct{}
 	tasks   sync.WaitGroup
 
-	// known and verify are how a leader recognises a request that was done, and
-	// makes sure that it still leads. Tests plant faults here.
-	known  func(id string) (kv.Result, bool)
-	verify func(i *instance) error
+	// known is how a leader recognises a request that was done. A test plants a
+	// fault here.
+	known func(id string) (kv.Result, bool)
 
 	swap token // held while the instance is replaced
 
@@ -73,7 +72,6 @@ func Open(o Options) (*Raft, error) {
 		quit: make(chan struct{}), moved: make(chan struct{}),
 		known: o.Store.Committed,
 	}
-	r.verify = func(i *instance) error { return i.await(i.raft.VerifyLeader())[0] }
 	if err := r.openHome(); err != nil {
 		return nil, errors.Join(err, r.closeHome())
 	}

@@ -17,6 +17,11 @@ const (
 	// idleConns is how many idle connections raft keeps to each peer: one for
 	// heartbeats, one for entries, one for votes.
 	idleConns = 3
+	// callsInFlight turns pipelining off. With it, raft 1.8.0 stands still for good
+	// when a follower refuses entries while the next are being sent: nobody takes the
+	// answers any more, so nothing is sent any more, and Shutdown never returns. Our
+	// batches wait for each other anyway.
+	callsInFlight = 1
 )
 
 var (
@@ -24,8 +29,8 @@ var (
 	errInstance = errors.New("raft is being started anew")
 )
 
-// transport stands between raft and its network transport, and keeps three of its
-// faults away.
+// transport stands between raft and its network transport, and keeps faults of theirs
+// away.
 //
 // Heartbeats go to raft's main loop, as all other calls do. raft would handle them
 // at once in the goroutine that read them, beside its main loop and without a lock
@@ -40,6 +45,8 @@ var (
 //
 // When the disk hangs, nothing is sent that tells others of a leader (#503).
 //
+// Entries are not pipelined, see callsInFlight.
+//
 // It outlives the instances of raft: each is served by its own forward.
 type transport struct {
 	*raft.NetworkTransport
@@ -52,7 +59,8 @@ type transport struct {
 func newTransport(s *streams, watch *watchdog, provider raft.ServerAddressProvider, log *slog.Logger) *transport {
 	return &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: s, MaxPool: idleConns, Timeout: rpcTimeout, Logger: raftLogger{log: log}, ServerAddressProvider: provider,
+			Stream: s, MaxPool: idleConns, MaxRPCsInFlight: callsInFlight, Timeout: rpcTimeout,
+			Logger: raftLogger{log: log}, ServerAddressProvider: provider,
 		}),
 		calls: make(chan raft.RPC), watch: watch, log: log, peers: newPeers(),
 	}
@@ -193,17 +201,6 @@ func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, reque
 	return err
 }
 
-func (t *transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
-	if t.watch.hangs() {
-		return nil, errHangs
-	}
-	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, to)
-	if err != nil {
-		return nil, err
-	}
-	return pipeline{AppendPipeline: inner, watch: t.watch}, nil
-}
-
 func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, request *raft.InstallSnapshotRequest, response *raft.InstallSnapshotResponse, data io.Reader) error {
 	if t.watch.hangs() {
 		return errHangs
@@ -229,19 +226,6 @@ func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, requ
 		t.peers.heard(id)
 	}
 	return err
-}
-
-// pipeline sends nothing while the disk hangs.
-type pipeline struct {
-	raft.AppendPipeline
-	watch *watchdog
-}
-
-func (p pipeline) AppendEntries(request *raft.AppendEntriesRequest, response *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if p.watch.hangs() {
-		return nil, errHangs
-	}
-	return p.AppendPipeline.AppendEntries(request, response)
 }
 
 // peers knows of each server when it was heard of last, and how long its log was.

@@ -303,7 +303,7 @@ func (r *Raft) readHere(ctx context.Context, term uint64) (kv.Rev, error) {
 // the term. While it hands over, an answer from before the new leader's election
 // may still be under way, and would count for the old.
 func (r *Raft) stillLeads(i *instance, term uint64) bool {
-	return r.verify(i) == nil && i.raft.CurrentTerm() == term && !r.isHandingOver()
+	return i.await(i.raft.VerifyLeader())[0] == nil && i.raft.CurrentTerm() == term && !r.isHandingOver()
 }
 
 // notLeader says where the leader is instead.
