@@ -20,7 +20,10 @@ import (
 // member is what runs while the node is in a cluster.
 type member struct {
 	n      *Node
+	ctx    context.Context // over when the member is closed
+	cancel context.CancelFunc
 	id     *identity.Identity
+	keys   sync.Map // node id -> identity.PublicKey, of those who proved it
 	seeds  []string
 	mux    *mux.Mux
 	raft   *consensus.Raft // nil on an edge
@@ -45,6 +48,7 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 		return err
 	}
 	m := &member{n: n, id: id, seeds: seeds, runError: make(chan error, 1)}
+	m.ctx, m.cancel = context.WithCancel(n.ctx)
 	m.mux = mux.New(mux.Options{
 		Listener: n.o.Port.Listener, Packets: n.o.Port.Packets, Dial: n.o.Port.Dial, Handshaker: id, Logger: n.o.Logger,
 	})
@@ -139,7 +143,7 @@ func (m *member) gossipOptions() gossip.Options {
 		Advertise: n.advertise.Address, Keys: m.id.GossipKeys(), Packets: m.mux.Packets(),
 		Membership: gossip.Wire{Listener: m.mux.Listener(identity.ProtocolMembers), Dial: m.dialer(identity.ProtocolMembers)},
 		Spread:     gossip.Wire{Listener: m.mux.Listener(identity.ProtocolSpread), Dial: m.dialer(identity.ProtocolSpread)},
-		Identify:   identify,
+		Identify:   m.identify,
 		Streams:    []gossip.Stream{gossip.Operators(n.o.Store, m.verify)},
 		Leader:     m.lead.node, Leads: m.lead.leads, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
 		Keeper: n.o.Store, Logger: n.o.Logger, Timings: n.o.Gossip,
@@ -150,11 +154,12 @@ func (m *member) gossipOptions() gossip.Options {
 // none.
 func (m *member) verify(head kv.Head) error { return m.id.Verify(head) }
 
-func identify(conn net.Conn) (gossip.NodeID, bool, error) {
+func (m *member) identify(conn net.Conn) (gossip.NodeID, bool, error) {
 	peer, ok := identity.PeerOf(conn)
 	if !ok {
 		return "", false, errors.New("the other side has proved nothing")
 	}
+	m.keys.Store(peer.Node, peer.Key)
 	return gossip.NodeID(peer.Node), peer.Role == identity.Voter, nil
 }
 
@@ -217,7 +222,7 @@ func serving(server *http.Server, listener net.Listener) func() error {
 
 // run does what goes on beside answering, until the Node is closed.
 func (m *member) run() error {
-	ctx := m.n.ctx
+	ctx := m.ctx
 	if len(m.seeds) > 0 { // peers that it knew before are asked anyway
 		m.tasks.Go(func() { _ = m.gossip.Join(ctx, m.seeds...) }) // it tries until ctx is over
 	}
@@ -279,7 +284,7 @@ func (m *member) close(ctx context.Context) error {
 		if m.raft != nil {
 			errs = append(errs, m.raft.Shutdown(ctx))
 		}
-		m.n.cancel()
+		m.cancel()
 		if m.gossip != nil {
 			if ctx.Err() == nil {
 				_ = m.gossip.Leave(goodbye) // who does not hear it finds out

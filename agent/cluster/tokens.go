@@ -98,9 +98,19 @@ func (n *Node) token(id string) (identity.TokenRecord, bool) {
 // newDoor lets others in.
 func (m *member) newDoor() *identity.Door {
 	return identity.NewDoor(identity.DoorOptions{
-		Self: m.id, Token: m.n.token, Use: m.useToken,
+		Self: m.id, Token: m.n.token, Use: m.useToken, Holder: m.holder,
 		Seeds: m.seedAddresses, Voters: m.voterAddresses, Forward: m.forwardJoin, Logger: m.n.o.Logger,
 	})
+}
+
+// holder is the key that a node has proved to this one, so that nobody takes over
+// its id.
+func (m *member) holder(node string) (identity.PublicKey, bool) {
+	key, known := m.keys.Load(node)
+	if !known {
+		return identity.PublicKey{}, false
+	}
+	return key.(identity.PublicKey), true
 }
 
 func (m *member) voterAddresses() []string {
