@@ -157,9 +157,15 @@ func (c *invocation) words() []string {
 	return append(append(words, "--"), c.rest...)
 }
 
-// writes says whether the command changes what is stored: those and no others can be tried with --dry-run.
-func (c *invocation) writes() bool {
-	return flagsByName(c.command.Flags)["dry-run"] != nil
+// effect is what the command does. Those that change what is stored, and no others, can be tried with --dry-run.
+func (c *invocation) effect() effect {
+	switch {
+	case c.command.Category == changeCategory:
+		return changes
+	case flagsByName(c.command.Flags)["dry-run"] != nil:
+		return writes
+	}
+	return looks
 }
 
 func (c *invocation) name() string {

@@ -2,21 +2,26 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"syscall"
 	"time"
+
+	"grapevine/agent/api"
 )
 
 // client speaks to one agent.
 type client struct {
 	place   place
+	node    string        // who shall answer; empty: the agent itself
 	timeout time.Duration // for a whole answer, or for a stream's head
 	trace   io.Writer     // one line for each request, unless nil
 	http    *http.Client
@@ -42,15 +47,32 @@ type request struct {
 	body   []byte
 	key    string
 	next   string // what to try when the agent refuses
-	// patience is what the agent may take beyond the timeout, because it waits for something itself.
-	patience time.Duration
+	check  string // what to try when nobody knows whether it was done
+	// bounded requests tell the agent the timeout, by which it answers itself. One that waits has as much time again, for
+	// the receipt of a write.
+	bounded, waits bool
+}
+
+// answerSlack is what the answer of an agent whose time is over may take to come.
+const answerSlack = 500 * time.Millisecond
+
+// allowed is how long the agent may take.
+func (c *client) allowed(r request) time.Duration {
+	if r.waits {
+		return 2 * c.timeout
+	}
+	return c.timeout
 }
 
 func (r request) writes() bool { return r.method != http.MethodGet && r.query.Get("dryRun") == "" }
 
 // do makes a call and reads the whole answer. Anything but success is a failure.
 func (c *client) do(ctx context.Context, r request) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout+r.patience, errNoAnswer)
+	bound := c.allowed(r)
+	if r.bounded {
+		bound += answerSlack
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, bound, errNoAnswer)
 	defer cancel()
 	response, err := c.send(ctx, r)
 	if err != nil {
@@ -114,8 +136,8 @@ func (b streamBody) Close() error {
 
 func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 	target := c.place.base + r.path
-	if len(r.query) > 0 {
-		target += "?" + r.query.Encode()
+	if query := c.queryOf(r); len(query) > 0 {
+		target += "?" + query.Encode()
 	}
 	hr, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
 	if err != nil {
@@ -132,6 +154,19 @@ func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	c.note("%s %s: %s in %s", r.method, target, response.Status, time.Since(began).Round(time.Millisecond))
 	return response, nil
+}
+
+// queryOf adds what the flags say that many commands have.
+func (c *client) queryOf(r request) url.Values {
+	query := url.Values{}
+	maps.Copy(query, r.query)
+	if c.node != "" {
+		query.Set("node", c.node)
+	}
+	if r.bounded {
+		query.Set("timeout", min(c.timeout, api.MaxBound).String())
+	}
+	return query
 }
 
 func (c *client) note(format string, values ...any) {
@@ -155,14 +190,14 @@ func (c *client) broken(ctx context.Context, r request, err error) error {
 	case dialing:
 		c.unreachable(f, dial)
 	case errors.Is(context.Cause(ctx), errNoAnswer):
-		f.problem = fmt.Sprintf("%s: no answer within %s", c.place, c.timeout+r.patience)
+		f.problem = fmt.Sprintf("%s: no answer within %s", c.place, c.allowed(r))
 		f.next = "a longer --timeout"
 	default:
 		f.problem = fmt.Sprintf("%s: the connection broke before an answer came: %v", c.place, root(err))
 	}
 	if r.writes() && !dialing {
 		f.code, f.outcome = exitFailure, unknownOutcome
-		f.next = "agent config list --long " + r.key
+		f.next = cmp.Or(r.check, "agent config list --long "+r.key)
 	}
 	if bySignal {
 		f.code = stopped.ExitCode()

@@ -34,11 +34,17 @@ func TestProblemsBecomeExitCodes(t *testing.T) {
 		{503, "no_leader", exitNoQuorum},
 		{503, "read_only", exitFailure},
 		{507, "disk_full", exitFailure},
+		{409, "refused", exitFailure},
+		{504, "timeout", exitFailure},
+		{508, "loop_detected", exitFailure},
 	} {
 		body := `{"code":"` + test.code + `","detail":"it is so","key":"app/x","nothingWritten":true}`
 		address := answering(t, test.status, "application/problem+json", body)
 		r := call("", "config", "set", "app/x", "1", "--addr", address)
 		want := "error: app/x: it is so. Nothing was written.\ntry: agent config get app/x --detail\n"
+		if test.exit == exitNoQuorum {
+			want = "error: app/x: it is so. Nothing was written.\ntry: agent members\n"
+		}
 		if r.exit != test.exit || r.stderr != want {
 			t.Errorf("%d %s: exit %d, want %d\n%s", test.status, test.code, r.exit, test.exit, r.stderr)
 		}
@@ -191,7 +197,7 @@ func TestUnreachableAgentsSayWhatWasTried(t *testing.T) {
 	p := place{network: "tcp", address: "127.0.0.1:1", base: "http://127.0.0.1:1", tried: []string{"grapevine-data/agent.sock"}}
 	_, err = newClient(p, 1e9).do(t.Context(), request{method: "GET", path: "/"})
 	var b strings.Builder
-	asFailure(err).tell(&b, style{}, false)
+	asFailure(err).tell(&b, style{}, looks)
 	want = "error: no agent answers at http://127.0.0.1:1: connection refused\n  there is no socket at grapevine-data/agent.sock\n" +
 		"try: agent run, or name the agent with --addr or AGENT_ADDR\n"
 	if b.String() != want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"grapevine/agent"
 	"grapevine/agent/api"
 )
 
@@ -76,7 +78,7 @@ func (p *program) candidates(ctx context.Context, before []string, last string) 
 	call := invocation{command: root, flags: flags}
 	call.descend(words)
 	if flag, prefix, ok := openFlag(known, before, last); ok {
-		return prefixed(prefix, flagValues(flag))
+		return prefixed(prefix, flagValues(ctx, call, flag))
 	}
 	switch {
 	case strings.HasPrefix(last, "-"):
@@ -114,12 +116,22 @@ func prefixed(prefix string, values []string) []string {
 	return values
 }
 
-func flagValues(flag string) []string {
+func flagValues(ctx context.Context, call invocation, flag string) []string {
 	switch flag {
 	case "output":
 		return slices.Clone(formats)
 	case "wait":
 		return []string{"none", "local", "all", "50%"}
+	case "consistency":
+		return slices.Clone(consistencies)
+	case "role":
+		return []string{"voter", "edge"}
+	case "voter":
+		return []string{agent.VoterAuto, agent.VoterYes, agent.VoterNo}
+	case "node":
+		if call.command.Name != "run" { // which names a new one
+			return nodes(ctx, call)
+		}
 	}
 	return nil
 }
@@ -133,6 +145,10 @@ func (p *program) arguments(ctx context.Context, call invocation, last string) [
 	switch strings.Trim(wanted[len(call.rest)], "[]") {
 	case "KEY", "PREFIX":
 		return keysLike(ctx, call, last)
+	case "NODE":
+		return nodes(ctx, call)
+	case "ID":
+		return tokens(ctx, call)
 	case "METHOD":
 		return []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	case strings.Join(shells, "|"):
@@ -141,23 +157,48 @@ func (p *program) arguments(ctx context.Context, call invocation, last string) [
 	return nil
 }
 
-// keysLike asks the agent for the keys in the folder of what was typed. It says nothing if it can't: a person who types
-// has no use for an error.
+// keysLike asks the agent for the keys in the folder of what was typed. It says nothing if it can't, like the others: a
+// person who types has no use for an error.
 func keysLike(ctx context.Context, call invocation, typed string) []string {
+	folder := typed[:strings.LastIndexByte(typed, '/')+1]
+	var listing api.Listing
+	call.ask(ctx, list(folder, true), &listing)
+	return listing.Keys
+}
+
+// nodes are the names of the nodes that have not left.
+func nodes(ctx context.Context, call invocation) []string {
+	var list api.MemberList
+	call.ask(ctx, request{method: http.MethodGet, path: "/v1/members"}, &list)
+	var names []string
+	for _, m := range list.Members {
+		if m.Status != api.StatusLeft {
+			names = append(names, m.Node)
+		}
+	}
+	return names
+}
+
+func tokens(ctx context.Context, call invocation) []string {
+	var list api.TokenList
+	call.ask(ctx, request{method: http.MethodGet, path: "/v1/tokens"}, &list)
+	var ids []string
+	for _, t := range list.Tokens {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// ask leaves the answer empty where none comes in the time of a key press.
+func (c *invocation) ask(ctx context.Context, r request, answer any) {
 	address := os.Getenv("AGENT_ADDR")
-	for _, f := range call.flags {
+	for _, f := range c.flags {
 		if f.name == "addr" {
 			address = f.value
 		}
 	}
 	place, err := findAgent(address)
-	if err != nil {
-		return nil
+	if err == nil {
+		_ = newClient(place, completionTimeout).fetch(ctx, r, answer)
 	}
-	folder := typed[:strings.LastIndexByte(typed, '/')+1]
-	var listing api.Listing
-	if newClient(place, completionTimeout).fetch(ctx, list(folder, true), &listing) != nil {
-		return nil
-	}
-	return listing.Keys
 }

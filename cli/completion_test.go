@@ -26,7 +26,10 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  []string
 	}{
-		{[]string{""}, []string{"run", "config", "routes", "status", "version", "completion"}},
+		{[]string{""}, []string{
+			"run", "config", "routes", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "tls",
+			"version", "completion",
+		}},
 		{[]string{"co"}, []string{"config", "completion"}},
 		{[]string{"config", ""}, []string{"get", "set", "delete", "list", "watch", "validate"}},
 		{[]string{"-q", "config", "l"}, []string{"list"}},
@@ -49,6 +52,19 @@ func TestCompletion(t *testing.T) {
 		{[]string{"routes", "explain", "PA"}, []string{"PATCH"}},
 		{[]string{"routes", "explain", "GET", ""}, nil},
 		{[]string{"routes", "explain", "--c"}, []string{"--client"}},
+		{[]string{"raft", ""}, []string{"list-peers", "transfer-leadership", "promote", "demote"}},
+		{[]string{"raft", "promote", ""}, []string{"test"}},
+		{[]string{"raft", "transfer-leadership", "t"}, []string{"test"}},
+		{[]string{"force-leave", "--yes", ""}, []string{"test"}},
+		{[]string{"join", ""}, nil},
+		{[]string{"status", "--node", ""}, []string{"test"}},
+		{[]string{"config", "get", "--node=t"}, []string{"--node=test"}},
+		{[]string{"run", "--node", ""}, nil},
+		{[]string{"run", "--voter", ""}, []string{"auto", "yes", "no"}},
+		{[]string{"token", "join", "--role", ""}, []string{"voter", "edge"}},
+		{[]string{"token", "revoke", ""}, nil},
+		{[]string{"config", "list", "--consistency", "li"}, []string{"linearizable"}},
+		{[]string{"tls", "inspect", ""}, nil},
 		{[]string{"nonsense", ""}, nil},
 		{nil, nil},
 	} {

@@ -18,7 +18,7 @@ func (p *program) configDelete() *urfave.Command {
 			"revision, after it said how many there are and was told to go on.",
 		Flags: append(writeFlags(),
 			&urfave.BoolFlag{Name: "recursive", Aliases: []string{"r"}, Usage: "every key below it, too"},
-			&urfave.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "don't ask"},
+			yesFlag(),
 		),
 		Action: p.runConfigDelete,
 	}
@@ -29,7 +29,7 @@ func (p *program) runConfigDelete(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	r, wait, err := writeRequest(c, http.MethodDelete)
+	r, share, err := writeRequest(c, http.MethodDelete)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (p *program) runConfigDelete(c *urfave.Context) error {
 		return nil
 	}
 	s.say("%s: %s deleted", d.Key, plural(d.Deleted, "key"))
-	return s.receipt(d.Rev, d.Applied, wait)
+	return s.receipt(d.Rev, d.Applied, share)
 }
 
 // confirmDelete counts what a recursive delete takes, and asks.

@@ -19,6 +19,7 @@ func (p *program) configGet() *urfave.Command {
 		Description: "JSON is indented; any other value is printed as it is stored, to the byte.",
 		Flags: []urfave.Flag{
 			&urfave.StringFlag{Name: "at", Usage: "as it was at revision `REV`"},
+			consistencyFlag(),
 			&urfave.BoolFlag{Name: "detail", Usage: "with its revisions, its author, when and why"},
 		},
 		Action: p.runConfigGet,
@@ -34,15 +35,18 @@ func (p *program) runConfigGet(c *urfave.Context) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	query := url.Values{"detail": {"1"}}
+	r := request{
+		method: http.MethodGet, path: "/v1/kv/" + key, query: url.Values{"detail": {"1"}}, key: key,
+		next: "agent config list",
+	}
+	if err := r.freshen(c); err != nil {
+		return err
+	}
 	if at := c.String("at"); at != "" {
-		query.Set("at", at)
+		r.query.Set("at", at)
 	}
 	var e api.Envelope
-	if err := s.agent.fetch(c.Context, request{
-		method: http.MethodGet, path: "/v1/kv/" + key, query: query, key: key,
-		next: "agent config list",
-	}, &e); err != nil {
+	if err := s.agent.fetch(c.Context, r, &e); err != nil {
 		return err
 	}
 	if c.Bool("detail") {

@@ -18,6 +18,7 @@ func (p *program) configList() *urfave.Command {
 		Description: "A prefix names the key itself and every key below it.",
 		Flags: []urfave.Flag{
 			&urfave.BoolFlag{Name: "long", Usage: "when, how often and why each was written, too"},
+			consistencyFlag(),
 			&urfave.BoolFlag{Name: "values", Usage: "the values, each on one line, too"},
 		},
 		Action: p.runConfigList,
@@ -35,8 +36,12 @@ func (p *program) runConfigList(c *urfave.Context) error {
 			return err
 		}
 	}
+	r := list(prefix, false)
+	if err := r.freshen(c); err != nil {
+		return err
+	}
 	var listing api.Listing
-	if err := s.agent.fetch(c.Context, list(prefix, false), &listing); err != nil {
+	if err := s.agent.fetch(c.Context, r, &listing); err != nil {
 		return err
 	}
 	name := func(e api.Envelope) string { return e.Key }

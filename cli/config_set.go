@@ -30,7 +30,7 @@ func (p *program) runConfigSet(c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	r, wait, err := p.setRequest(c)
+	r, share, err := p.setRequest(c)
 	if err != nil {
 		return err
 	}
@@ -47,17 +47,17 @@ func (p *program) runConfigSet(c *urfave.Context) error {
 		s.say("this was a dry run: nothing was written")
 		return nil
 	}
-	return s.receipt(w.Rev, w.Applied, wait)
+	return s.receipt(w.Rev, w.Applied, share)
 }
 
 // setRequest reads and checks the value before anything is sent: what is wrong with it is known here as well as there.
-func (p *program) setRequest(c *urfave.Context) (r request, wait string, err error) {
-	if r, wait, err = writeRequest(c, http.MethodPut); err != nil {
-		return r, wait, err
+func (p *program) setRequest(c *urfave.Context) (r request, share api.Share, err error) {
+	if r, share, err = writeRequest(c, http.MethodPut); err != nil {
+		return r, share, err
 	}
 	if c.Bool("create") {
 		if c.IsSet("cas") {
-			return r, wait, usageError("config set: --create says what --cas 0 says; give one of them")
+			return r, share, usageError("config set: --create says what --cas 0 says; give one of them")
 		}
 		r.header.Set("If-None-Match", "*")
 	}
@@ -66,13 +66,13 @@ func (p *program) setRequest(c *urfave.Context) (r request, wait string, err err
 	}
 	v, err := readValue(c.Args().Get(1), p.stdin)
 	if err != nil {
-		return r, wait, err
+		return r, share, err
 	}
 	decoded, err := spec.Decode(r.key, v.data, v.form)
 	if err != nil {
-		return r, wait, faulty(r.key, err)
+		return r, share, faulty(r.key, err)
 	}
 	r.body = v.data
 	r.header.Set("Content-Type", v.contentType(decoded.Value == nil))
-	return r, wait, nil
+	return r, share, nil
 }

@@ -247,7 +247,7 @@ func (w *watch) exec(ctx context.Context, c change) error {
 	if w.once {
 		return f
 	}
-	f.tell(w.stderr, w.out.style, false)
+	f.tell(w.stderr, w.out.style, looks)
 	return nil
 }
 

@@ -53,7 +53,24 @@ const (
 	unknownOutcome // the request left, and no answer came
 )
 
-func (o outcome) String() string {
+// effect is what a command does, beside what it says.
+type effect int
+
+const (
+	looks   effect = iota
+	writes         // changes what is stored
+	changes        // changes the cluster
+)
+
+// after tells the outcome for a command that had an effect to have.
+func (o outcome) after(e effect) string {
+	if e == changes {
+		return [...]string{
+			nothingWritten: "Nothing was changed.",
+			written:        "It was done.",
+			unknownOutcome: "It may have been done.",
+		}[o]
+	}
 	return [...]string{
 		nothingWritten: "Nothing was written.",
 		written:        "The change was written.",
@@ -62,7 +79,7 @@ func (o outcome) String() string {
 }
 
 // failure is the error of a command. Problem says what failed, on which thing and why, without a full stop. Details
-// are lines below it. Next is a command to try, or empty. Outcome counts for commands that write.
+// are lines below it. Next is a command to try, or empty. Outcome counts for commands that have an effect.
 type failure struct {
 	code    int
 	problem string
@@ -107,12 +124,12 @@ func exitCode(err error) int {
 
 // report tells err to a person and returns the exit code. A signal ends a command that only reads without a word, since
 // whoever sent the signal knows.
-func report(w io.Writer, style style, err error, writes bool) int {
+func report(w io.Writer, style style, err error, effect effect) int {
 	if err == nil {
 		return 0
 	}
-	if _, bySignal := errors.AsType[interrupted](err); !bySignal || writes {
-		asFailure(err).tell(w, style, writes)
+	if _, bySignal := errors.AsType[interrupted](err); !bySignal || effect != looks {
+		asFailure(err).tell(w, style, effect)
 	}
 	return exitCode(err)
 }
@@ -133,10 +150,10 @@ func asFailure(err error) *failure {
 	return &failure{code: exitCode(err), problem: problem, details: details}
 }
 
-func (f *failure) tell(w io.Writer, style style, writes bool) {
+func (f *failure) tell(w io.Writer, style style, effect effect) {
 	problem := f.problem
-	if writes {
-		problem = strings.TrimSuffix(problem, ".") + ". " + f.outcome.String()
+	if effect != looks {
+		problem = strings.TrimSuffix(problem, ".") + ". " + f.outcome.after(effect)
 	}
 	fmt.Fprintf(w, "%s %s\n", style.bad("error:"), printable(problem))
 	for _, line := range f.details {

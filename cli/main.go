@@ -63,7 +63,7 @@ func (p *program) main(ctx context.Context, args []string) (exit int) {
 		err = p.app(root).RunContext(ctx, call.words())
 	}
 	noColor := slices.ContainsFunc(call.flags, func(f flagWord) bool { return f.name == "no-color" })
-	return report(p.stderr, styleFor(p.stderr, noColor), call.advise(err), call.writes())
+	return report(p.stderr, styleFor(p.stderr, noColor), call.advise(err), call.effect())
 }
 
 // app gives the tree to urfave/cli, which parses the flags of one command and calls it.

@@ -23,6 +23,12 @@ func refusal(r request, response *http.Response, body []byte) error {
 	if !p.NothingWritten {
 		f.outcome = unknownOutcome
 	}
+	switch {
+	case f.code == exitNoQuorum, p.Code == "node_unreachable":
+		f.next = "agent members"
+	case f.outcome == unknownOutcome:
+		f.next = cmp.Or(r.check, f.next)
+	}
 	if len(p.Faults) > 0 {
 		f.problem, f.details = faultLines(cmp.Or(p.Key, r.key), p.Faults)
 	}
@@ -51,6 +57,8 @@ func codeOf(status int, code string) int {
 		return exitNoQuorum
 	}
 	switch status {
+	case http.StatusBadGateway:
+		return exitUnreachable
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
 		return exitInvalid
 	case http.StatusNotFound, http.StatusGone:

@@ -44,6 +44,7 @@ func (p *program) session(c *urfave.Context) (*session, error) {
 		out:     output{w: p.stdout, format: format, style: styleFor(p.stdout, c.Bool("no-color"))},
 		quiet:   c.Bool("quiet"),
 	}
+	s.agent.node = c.String("node")
 	if c.Bool("verbose") {
 		s.agent.trace = p.stderr
 	}
@@ -59,7 +60,7 @@ func (s *session) say(format string, values ...any) {
 
 // confirm asks before something is destroyed. Where nobody can answer, only --yes will do.
 func (s *session) confirm(ctx context.Context, question string) error {
-	if !isTerminal(s.stdin) || !isTerminal(s.stderr) {
+	if !s.canAsk() {
 		return &failure{code: exitRefused, problem: question + "? Refused without --yes, since nobody can be asked here"}
 	}
 	fmt.Fprintf(s.stderr, "%s? [y/N] ", question)
@@ -75,6 +76,9 @@ func (s *session) confirm(ctx context.Context, question string) error {
 		return nil
 	}
 }
+
+// canAsk says whether somebody is there who could answer.
+func (s *session) canAsk() bool { return isTerminal(s.stdin) && isTerminal(s.stderr) }
 
 // readWord is the first word of the next line, empty at the end of the input.
 func readWord(r io.Reader) (word string) {

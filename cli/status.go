@@ -43,6 +43,7 @@ func writeStatus(w io.Writer, st api.Status, now time.Time) error {
 		{"store", fmt.Sprintf("revision %s, %s", shortRev(st.Rev), plural(st.Keys, "key"))},
 		{"table", fmt.Sprintf("revision %s, %s, hash %.12s", shortRev(st.Table.Rev), plural(st.Table.Routes, "route"), st.Table.Hash)},
 	}
+	rows = append(rows, clusterRows(st.Cluster)...)
 	if st.Region != "" {
 		rows = slices.Insert(rows, 1, []string{"region", st.Region})
 	}
@@ -59,6 +60,41 @@ func writeStatus(w io.Writer, st api.Status, now time.Time) error {
 		rows = append(rows, []string{"notice", notice.Error()})
 	}
 	return table{rows: rows}.write(w)
+}
+
+// clusterRows are none for a node without a cluster.
+func clusterRows(c *api.ClusterStatus) [][]string {
+	if c == nil {
+		return nil
+	}
+	rows := [][]string{
+		{"cluster", c.ID},
+		{"role", c.Role + ", " + led(c.Leader)},
+		{"members", fmt.Sprintf("%d of %d alive", c.Alive, c.Members)},
+		{"voters", c.Tolerance},
+		{"applied", fmt.Sprintf("revision %s, %s", shortRev(c.Applied), behind(c))},
+	}
+	if c.Stale {
+		rows = append(rows, []string{"stale", "yes: no leader was heard of for a while, what is served may be old"})
+	}
+	for _, alarm := range c.Alarms {
+		rows = append(rows, []string{"alarm", alarm})
+	}
+	return rows
+}
+
+func led(leader string) string {
+	if leader == "" {
+		return "and no leader is known"
+	}
+	return "led by " + leader
+}
+
+func behind(c *api.ClusterStatus) string {
+	if c.Lag == 0 {
+		return "the newest that is known"
+	}
+	return fmt.Sprintf("%s behind since %s", plural(int(c.Lag), "revision"), span(c.LagMs))
 }
 
 func readiness(st api.Status) string {

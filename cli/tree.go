@@ -19,12 +19,21 @@ func (p *program) tree() *urfave.Command {
 		Subcommands: []*urfave.Command{
 			p.run(),
 			{Name: "config", Usage: "read and change configuration", Subcommands: []*urfave.Command{
-				p.configGet(), p.configSet(), p.configDelete(), p.configList(), p.configWatch(), p.configValidate(),
+				withNode(p.configGet()), withNode(p.configSet()), withNode(p.configDelete()), withNode(p.configList()),
+				withNode(p.configWatch()), p.configValidate(),
 			}},
-			{Name: "routes", Usage: "look at the live table", Subcommands: []*urfave.Command{
+			withNode(&urfave.Command{Name: "routes", Usage: "look at the live table", Subcommands: []*urfave.Command{
 				p.routesList(), p.routesExplain(), p.routesLint(),
-			}},
-			p.status(),
+			}}),
+			withNode(p.status()),
+			withNode(p.members()),
+			p.join(),
+			p.leave(),
+			p.forceLeave(),
+			p.reachability(),
+			p.raft(),
+			p.token(),
+			p.tls(),
 			p.version(),
 			p.completion(),
 		},
@@ -55,8 +64,8 @@ func prepare(c *urfave.Command) {
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
 		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
-		"config rollback", "debug", "doctor", "force-leave", "instances", "join", "keyring", "leave", "maintenance",
-		"members", "raft", "reachability", "snapshot", "tls", "token", "top",
+		"config rollback", "debug", "doctor", "instances", "keyring", "maintenance", "raft recover", "snapshot",
+		"token create", "top",
 	}, command)
 }
 

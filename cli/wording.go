@@ -16,8 +16,11 @@ func shortRev(rev string) string {
 }
 
 // age is the time since then in its two largest units at most. A clock that is behind makes it zero.
-func age(then, now time.Time) string {
-	d := max(0, now.Sub(then))
+func age(then, now time.Time) string { return lasting(now.Sub(then)) }
+
+// lasting is a duration in its two largest units at most; none is below zero.
+func lasting(d time.Duration) string {
+	d = max(0, d)
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
@@ -27,6 +30,17 @@ func age(then, now time.Time) string {
 		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// span is a time of milliseconds, below a second in full and above it to a tenth.
+func span(ms int64) string {
+	switch {
+	case ms < 1000:
+		return fmt.Sprintf("%d ms", ms)
+	case ms/100%10 == 0:
+		return fmt.Sprintf("%d s", ms/1000)
+	}
+	return fmt.Sprintf("%d.%d s", ms/1000, ms/100%10)
 }
 
 func plural(n int, thing string) string {

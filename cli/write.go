@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,30 +28,28 @@ func writeFlags() []urfave.Flag {
 }
 
 // writeRequest makes the request of a command that writes the key in its first argument.
-func writeRequest(c *urfave.Context, method string) (r request, wait string, err error) {
+func writeRequest(c *urfave.Context, method string) (r request, share api.Share, err error) {
 	key := c.Args().First()
 	if err := checkKey(key); err != nil {
-		return request{}, "", err
+		return request{}, share, err
 	}
 	r = request{
 		method: method, path: "/v1/kv/" + key, key: key,
 		query: url.Values{}, header: http.Header{},
-		next: "agent config get " + key + " --detail",
+		next: "agent config get " + key + " --detail", bounded: true,
 	}
-	if wait, err = parseWait(c.String("wait")); err != nil {
-		return request{}, "", err
+	if share, err = api.ParseShare(c.String("wait")); err != nil {
+		return request{}, share, usageError("--wait %v", err)
 	}
-	r.query.Set("wait", wait)
-	if wait != "none" {
-		r.patience = api.DefaultWaitBound
-	}
+	r.query.Set("wait", share.String())
+	r.waits = share != api.Nobody
 	if c.Bool("dry-run") {
 		r.query.Set("dryRun", "1")
 	}
 	if cas := c.String("cas"); cas != "" {
 		err = compare(r.header, cas)
 	}
-	return r, wait, err
+	return r, share, err
 }
 
 // compare makes a write depend on the revision of its key.
@@ -65,40 +65,33 @@ func compare(h http.Header, cas string) error {
 	return nil
 }
 
-// parseWait reads --wait. A node that stands alone is all the live nodes there are, and so any share of them.
-func parseWait(word string) (string, error) {
-	switch word {
-	case "none", "local":
-		return word, nil
-	case "all":
-		return "local", nil
-	}
-	share, percent := strings.CutSuffix(word, "%")
-	n, err := strconv.Atoi(share)
-	if !percent || err != nil || n < 1 || n > 100 {
-		return "", usageError("--wait %q: not none, local, all or a share from 1%% to 100%%", word)
-	}
-	return "local", nil
-}
-
 // receipt says which revision a write made and where it is live.
-func (s *session) receipt(rev string, applied api.Applied, wait string) error {
-	number := shortRev(rev)
+func (s *session) receipt(rev string, applied api.Applied, share api.Share) error {
+	number, nodes := shortRev(rev), fmt.Sprintf("%d/%d nodes", applied.Nodes, applied.Of)
 	switch {
-	case wait == "none":
+	case share == api.Nobody:
 		s.say("revision %s, committed", number)
-	case applied.Nodes < applied.Of:
+	case share == api.Local && applied.Nodes == 0:
 		return &failure{
 			code: exitWait, outcome: written, next: "agent status",
-			problem: "revision " + number + ": not live on this node in time",
+			problem: fmt.Sprintf("revision %s: not live on %s in time", number, s.place()),
 		}
-	case applied.Of == 1:
-		s.say("revision %s, live on this node in %d ms", number, applied.Ms)
+	case applied.Nodes < share.Of(applied.Of):
+		return &failure{
+			code: exitWait, outcome: written, next: "agent members",
+			problem: fmt.Sprintf("revision %s, applied by %s after %s; not yet: %s",
+				number, nodes, span(applied.Ms), cmp.Or(strings.Join(applied.Missing, ", "), "unknown")),
+		}
+	case share == api.Local || applied.Of == 1:
+		s.say("revision %s, live on %s in %s", number, s.place(), span(applied.Ms))
 	default:
-		s.say("revision %s, applied by %d/%d nodes in %d ms", number, applied.Nodes, applied.Of, applied.Ms)
+		s.say("revision %s, applied by %s in %s (slowest: %s)", number, nodes, span(applied.Ms), cmp.Or(applied.Slowest, "unknown"))
 	}
 	return nil
 }
+
+// place is the node that answers.
+func (s *session) place() string { return cmp.Or(s.agent.node, "this node") }
 
 func (s *session) sayFaults(kind string, faults []spec.Fault) {
 	for _, fault := range faults {

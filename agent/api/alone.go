@@ -24,11 +24,11 @@ func (l alone) Members() []Member {
 }
 
 func (l alone) Await(ctx context.Context, rev kv.Rev, _ Share) Receipt {
-	name, began := l.api.Node().Name, time.Now()
+	began := time.Now()
 	if l.api.Gateway.Wait(ctx, rev) != nil {
-		return Receipt{Of: 1, Took: time.Since(began), Missing: []string{name}}
+		return Receipt{Of: 1, Took: time.Since(began), Missing: []string{l.api.Node().Name}}
 	}
-	return Receipt{Nodes: 1, Of: 1, Took: time.Since(began), Slowest: name}
+	return Receipt{Nodes: 1, Of: 1, Took: time.Since(began)}
 }
 
 func (l alone) Read(context.Context) error { return nil }

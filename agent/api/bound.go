@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxBound is the longest that a request may ask the API to wait.
-const maxBound = 10 * time.Minute
+// MaxBound is the longest that a request may ask the API to take.
+const MaxBound = 10 * time.Minute
 
 // timeout is how long the client lets the request take, 0 where it doesn't say.
 func (q query) timeout() (time.Duration, error) {
@@ -17,8 +17,8 @@ func (q query) timeout() (time.Duration, error) {
 		return 0, nil
 	}
 	bound, err := time.ParseDuration(text)
-	if err != nil || bound <= 0 || bound > maxBound {
-		return 0, fail(codeBadRequest, "timeout %q: not a duration above zero and up to %s, like 5s", text, maxBound)
+	if err != nil || bound <= 0 || bound > MaxBound {
+		return 0, fail(codeBadRequest, "timeout %q: not a duration above zero and up to %s, like 5s", text, MaxBound)
 	}
 	return bound, nil
 }

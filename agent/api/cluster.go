@@ -78,7 +78,7 @@ type Receipt struct {
 	Nodes, Of int
 	// Took is the time from the call until the last of Nodes did, or where some are missing, that of the call.
 	Took time.Duration
-	// Slowest is the name of the last of them.
+	// Slowest is the name of the last of them, empty where there is none to compare with.
 	Slowest string
 	// Missing are the names of the live nodes that don't, by name.
 	Missing []string

@@ -60,7 +60,7 @@ type Applied struct {
 	Nodes   int      `json:"nodes" doc:"nodes that are known to serve the revision; 0 where nobody waited for it"`
 	Of      int      `json:"of" doc:"nodes that live"`
 	Ms      int64    `json:"ms" doc:"milliseconds from the commit to the last of them, or to the end of the wait"`
-	Slowest string   `json:"slowest,omitempty" doc:"the name of the last of them"`
+	Slowest string   `json:"slowest,omitempty" doc:"the name of the last of them, where there are several"`
 	Missing []string `json:"missing,omitempty" doc:"the names of the nodes that were waited for in vain"`
 }
 
