@@ -231,11 +231,15 @@ func TestReceiptsOfACluster(t *testing.T) {
 		{"--wait all", api.Applied{Nodes: 3, Of: 3, Ms: 9, Slowest: "edge-3"}, 0, "revision 12, applied by 3/3 nodes in 9 ms (slowest: edge-3)\n"},
 		{"--wait 50%", api.Applied{Nodes: 2, Of: 3, Ms: 1234, Slowest: "edge-2"}, 0, "revision 12, applied by 2/3 nodes in 1.2 s (slowest: edge-2)\n"},
 		{
-			"--wait all --timeout 5s", api.Applied{Nodes: 2, Of: 3, Ms: 5003, Slowest: "edge-2", Missing: []string{"edge-3"}}, exitWait,
+			"--wait all --timeout 5s",
+			api.Applied{Nodes: 2, Of: 3, Ms: 5003, Slowest: "edge-2", Missing: []string{"edge-3"}},
+			exitWait,
 			"error: revision 12, applied by 2/3 nodes after 5 s; not yet: edge-3. The change was written.\ntry: agent members\n",
 		},
 		{
-			"--wait 100%", api.Applied{Nodes: 1, Of: 3, Ms: 10_000, Missing: []string{"edge-2", "edge-3"}}, exitWait,
+			"--wait 100%",
+			api.Applied{Nodes: 1, Of: 3, Ms: 10_000, Missing: []string{"edge-2", "edge-3"}},
+			exitWait,
 			"error: revision 12, applied by 1/3 nodes after 10 s; not yet: edge-2, edge-3. The change was written.\ntry: agent members\n",
 		},
 		{"--wait local", api.Applied{Nodes: 1, Of: 3, Ms: 3}, 0, "revision 12, live on this node in 3 ms\n"},

@@ -116,9 +116,17 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 func certificateTable(c api.Certificate, now time.Time, style style) table {
 	t := table{rows: [][]string{{"kind", c.Kind}, {"cluster", c.Cluster}}}
 	for _, row := range [][]string{
-		{"node", c.Node}, {"role", c.Role}, {"subject", c.Subject}, {"names", strings.Join(c.Names, ", ")}, {"serial", c.Serial},
-		{"from", c.NotBefore.Format(time.RFC3339)}, {"until", c.NotAfter.Format(time.RFC3339)}, {"state", validity(c, now)},
-		{"sha256", c.Fingerprint}, {"key", c.Key}, {"voter key", c.VoterKey},
+		{"node", c.Node},
+		{"role", c.Role},
+		{"subject", c.Subject},
+		{"names", strings.Join(c.Names, ", ")},
+		{"serial", c.Serial},
+		{"from", c.NotBefore.Format(time.RFC3339)},
+		{"until", c.NotAfter.Format(time.RFC3339)},
+		{"state", validity(c, now)},
+		{"sha256", c.Fingerprint},
+		{"key", c.Key},
+		{"voter key", c.VoterKey},
 	} {
 		if row[1] != "" {
 			t.rows = append(t.rows, row)
