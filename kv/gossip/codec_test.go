@@ -18,7 +18,7 @@ var exampleHead = kv.Head{Rev: kv.Rev{Epoch: 1, Rev: 1842}, EpochID: [16]byte{1,
 
 func exampleDigest() digest {
 	return digest{
-		id: "01j8example0000000000000000", boot: "4f2a91",
+		id: "01j8example0000000000000000", boot: "4f2a91", members: 0x1122334455667788,
 		report: report{seq: 7, applied: Applied{Rev: kv.Rev{Epoch: 1, Rev: 1841}, TableHash: "0011223344556677", Err: "route shop: no such cluster"}},
 		heads:  []streamHead{{OperatorStream, exampleHead}},
 	}
@@ -106,7 +106,7 @@ func TestWireFormsAreReadBack(t *testing.T) {
 func TestSizes(t *testing.T) {
 	d := exampleDigest()
 	d.report.applied.Err = ""
-	if size := len(d.encode(nil, packetProblem)); size > 210 {
+	if size := len(d.encode(nil, packetProblem)); size > 215 {
 		t.Errorf("a head has %d bytes", size)
 	}
 	d = digest{id: NodeID(strings.Repeat("a", maxIDBytes)), boot: strings.Repeat("b", maxBootBytes)}
@@ -207,6 +207,7 @@ func rawProblem(b []byte) string {
 	d.u8()
 	d.text(maxIDBytes)
 	d.text(maxBootBytes)
+	d.u64()
 	d.u64()
 	d.rev()
 	d.text(maxTableHash)

@@ -31,10 +31,11 @@ const (
 // digest is how far a node is: with its streams, and with serving them. It goes
 // into packets, push/pulls and messages of links. It holds no data.
 type digest struct {
-	id     NodeID
-	boot   string
-	report report
-	heads  []streamHead
+	id      NodeID
+	boot    string
+	members uint64 // a sum over the members that it sees alive
+	report  report
+	heads   []streamHead
 }
 
 type streamHead struct {
@@ -42,13 +43,14 @@ type streamHead struct {
 	head   kv.Head
 }
 
-// encode appends u8 version, text id, text boot, u64 seq, rev applied, text table
+// encode appends u8 version, text id, text boot, u64 members, u64 seq, rev applied, text table
 // hash, text problem, u8 number of streams, each u8 id and head: about 200 bytes.
 func (d digest) encode(buf []byte, problem int) []byte {
 	e := encoder{buf: buf}
 	e.u8(digestVersion)
 	e.text(string(d.id), maxIDBytes)
 	e.text(d.boot, maxBootBytes)
+	e.u64(d.members)
 	e.u64(d.report.seq)
 	e.rev(d.report.applied.Rev)
 	e.text(d.report.applied.TableHash, maxTableHash)
@@ -66,7 +68,7 @@ func decodeDigest(b []byte) (digest, error) {
 	if version := d.u8(); version != digestVersion && d.problem == "" {
 		return digest{}, fmt.Errorf("digest has version %d, here is %d", version, digestVersion)
 	}
-	g := digest{id: NodeID(d.text(maxIDBytes)), boot: d.text(maxBootBytes)}
+	g := digest{id: NodeID(d.text(maxIDBytes)), boot: d.text(maxBootBytes), members: d.u64()}
 	g.report.seq = d.u64()
 	g.report.applied = Applied{Rev: d.rev(), TableHash: d.text(maxTableHash), Err: printable(d.text(maxProblem))}
 	n := d.u8()

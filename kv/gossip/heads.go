@@ -109,6 +109,7 @@ func (p *Peer) hear(d digest) {
 		return
 	}
 	p.members.reported(fullName(d.id, d.boot), d.report)
+	p.compareMembers(from, d.members)
 	for _, h := range d.heads {
 		if s := p.stream(h.stream); s != nil {
 			p.consider(from, s, h.head)

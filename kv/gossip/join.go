@@ -25,6 +25,12 @@ const (
 	// that a node left: each of them is a packet that may be lost.
 	departures     = 3
 	departurePause = 100 * time.Millisecond
+	// settling is how long a change of the members may be under way to the others.
+	settling = time.Second
+	// compareLeast is the time between two exchanges of members with who sees others
+	// alive; more with many members, since each is told of all.
+	compareLeast     = time.Second
+	comparePerMember = 20 * time.Millisecond
 	// gossiped is how many members hear it from each member that it is new to.
 	gossiped = 3
 )
@@ -114,6 +120,23 @@ func (p *Peer) contactOne(address string) error {
 		}
 	}
 	return problems
+}
+
+// compareMembers exchanges members with one that sees others alive than this node
+// does. What memberlist broadcasts may die out before it has reached everybody; its
+// own remedy is an exchange with anybody, every 30 s.
+func (p *Peer) compareMembers(with Member, theirs uint64) {
+	ours, quiet := p.members.sum()
+	if ours == theirs || quiet < settling || p.rejoins.left.Load() {
+		return
+	}
+	if p.rejoins.mayCompare(max(compareLeast, time.Duration(len(p.members.all()))*comparePerMember)) {
+		p.spawn(func() {
+			if err := p.contactOne(with.Address); err != nil {
+				p.log.Debug("members were not exchanged", "with", string(with.ID), "err", err)
+			}
+		})
+	}
 }
 
 // rejoin looks for peers that are missing. memberlist never does that by itself:
@@ -227,9 +250,10 @@ func (p *Peer) hearDeparted(body []byte) error {
 type rejoins struct {
 	left atomic.Bool // Leave was called
 
-	mu    sync.Mutex // guards what is below
-	seeds []string
-	known []string // the latest peers first
+	mu       sync.Mutex // guards what is below
+	seeds    []string
+	known    []string  // the latest peers first
+	compared time.Time // when members were last exchanged with one who sees others
 }
 
 func (r *rejoins) addSeeds(seeds []string) {
@@ -240,6 +264,17 @@ func (r *rejoins) addSeeds(seeds []string) {
 			r.seeds = append(r.seeds, seed)
 		}
 	}
+}
+
+// mayCompare grants an exchange of members, one in each interval.
+func (r *rejoins) mayCompare(interval time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.compared) < jitter(interval) {
+		return false
+	}
+	r.compared = time.Now()
+	return true
 }
 
 func (r *rejoins) candidates() (known, seeds []string) {

@@ -43,7 +43,7 @@ var someAct = rapid.Custom(func(t *rapid.T) act {
 func TestWhateverHappensAllConverge(t *testing.T) {
 	checks, most, acts := "12", 7, 12
 	if os.Getenv("GRAPEVINE_LONG") != "" {
-		checks, most, acts = "60", 25, 30
+		checks, most, acts = "150", 25, 30
 	}
 	before := flag.Lookup("rapid.checks").Value.String()
 	flag.Set("rapid.checks", checks)
@@ -147,18 +147,32 @@ func (c *cluster) do(t tb, a act) {
 	case "wait":
 		<-time.After(time.Duration(a.n*a.n) * 200 * time.Millisecond)
 	case "lead":
-		c.lead(n)
+		c.lead(t, n)
 	}
 }
 
 // lead moves the leadership to a node that has everything, as Raft would.
-func (c *cluster) lead(next *node) {
+func (c *cluster) lead(t tb, next *node) {
 	if next.peer == nil || next.store.View().Head() != c.leader().store.View().Head() {
 		return
 	}
-	c.leader().leads.Store(false)
+	before := c.leader()
+	before.leads.Store(false)
+	before.becomes(t, Edge)
 	next.leads.Store(true)
+	next.becomes(t, Voter)
 	c.leads.Store(next)
+}
+
+// becomes changes the role of a node, now and at its next start.
+func (n *node) becomes(t tb, role Role) {
+	n.role = role
+	if n.peer == nil {
+		return
+	}
+	if err := n.peer.SetMeta(Meta{Name: "name", Role: role}); err != nil {
+		t.Fatalf("%v", err)
+	}
 }
 
 // settle ends all faults and waits until nothing is left of them.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +18,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"grapevine/kv"
+	"grapevine/kv/memnet"
 )
 
 func (n *node) sees(other *node) Status {
@@ -411,4 +414,31 @@ func TestClosedPeer(t *testing.T) {
 		}
 		p.ForceLeave("nobody")
 	})
+}
+
+// memberlist alone leaves somebody out now and then, for half a minute or more.
+func TestNobodyIsLeftOut(t *testing.T) {
+	rounds := 15
+	if os.Getenv("GRAPEVINE_LONG") != "" {
+		rounds = 200
+	}
+	slowest := time.Duration(0)
+	for seed := range rounds {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster("one", memnet.New(uint64(seed)))
+			c.net.SetDelay(200*time.Microsecond, 2*time.Millisecond)
+			c.net.SetLoss(0.2)
+			defer c.close()
+			for range 9 {
+				c.add(t).start(t)
+			}
+			var joining sync.WaitGroup
+			for _, n := range c.nodes[1:] {
+				joining.Go(func() { n.join(t, c.leader()) })
+			}
+			joining.Wait()
+			slowest = max(slowest, c.wantMembers(t, 9, 10*time.Second))
+		})
+	}
+	t.Logf("all knew all after at most %v", slowest)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
@@ -81,7 +82,9 @@ type members struct {
 
 	mu      sync.Mutex // guards what is below
 	entries map[string]*entry
-	joins   uint64 // how many nodes joined, which orders them
+	joins   uint64    // how many nodes joined, which orders them
+	living  uint64    // a sum over those who live
+	moved   time.Time // when it changed
 }
 
 // entry is one boot of a node.
@@ -127,6 +130,7 @@ func (m *members) note(n *memberlist.Node, event string) {
 	e := m.entries[n.Name]
 	if e == nil || !e.alive() {
 		m.joins++
+		m.flip(n.Name)
 		kept := report{}
 		if e != nil {
 			kept = e.report
@@ -162,9 +166,28 @@ func (m *members) set(e *entry, status Status) {
 	if e.Status == status {
 		return
 	}
+	if e.alive() && status > Suspect {
+		m.flip(fullName(e.ID, e.boot))
+	}
 	m.log.Info("member is "+status.String(), "member", string(e.ID), "name", e.Name, "address", e.Address)
 	e.Status, e.since = status, time.Now()
 	m.changed.fire()
+}
+
+// flip takes a node into the sum of the living, or out of it.
+func (m *members) flip(name string) {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	m.living ^= h.Sum64()
+	m.moved = time.Now()
+}
+
+// sum is equal on nodes that see the same members alive. It tells too for how long
+// it has not changed.
+func (m *members) sum() (uint64, time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.living, time.Since(m.moved)
 }
 
 // suspect notes that a member did not answer a probe, and heard that something

@@ -248,6 +248,7 @@ func (p *Peer) digest() digest {
 	p.mu.Lock()
 	d := digest{id: p.o.Meta.ID, boot: p.o.Boot, report: p.report}
 	p.mu.Unlock()
+	d.members, _ = p.members.sum()
 	for _, s := range p.o.Streams {
 		d.heads = append(d.heads, streamHead{s.ID(), s.Head()})
 	}
