@@ -217,6 +217,16 @@ func (n *Node) Alive() (alive int) {
 	return alive
 }
 
+// Voters counts the members that vote.
+func (n *Node) Voters() (voters int) {
+	for _, m := range n.Members() {
+		if m.Role == "voter" {
+			voters++
+		}
+	}
+	return voters
+}
+
 // Leader is the name of who leads, empty for nobody.
 func (n *Node) Leader() string {
 	for _, m := range n.Members() {

@@ -43,6 +43,7 @@ func (n *Node) Leave(ctx context.Context) error {
 	if err := n.o.Store.SetLocal(localLeft, []byte(m.id.Cluster().ID().String())); err != nil {
 		return err
 	}
+	m.left.Store(true)
 	if n.o.Stop != nil {
 		n.o.Stop()
 	}

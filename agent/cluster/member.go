@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"grapevine/agent/identity"
@@ -35,6 +36,7 @@ type member struct {
 	lead   *leadership
 
 	servers  []*http.Server
+	left     atomic.Bool // the node goes for good
 	closing  sync.Once
 	closed   error
 	tasks    sync.WaitGroup
@@ -231,7 +233,7 @@ func (m *member) run() error {
 	m.tasks.Go(func() { m.keepRole(ctx) })
 	m.tasks.Go(func() { m.dropDenied(ctx) })
 	if m.raft != nil {
-		_ = m.raft
+		m.tasks.Go(func() { m.reconcile(ctx) })
 	}
 	select {
 	case err := <-m.runError:
@@ -286,9 +288,7 @@ func (m *member) close(ctx context.Context) error {
 		}
 		m.cancel()
 		if m.gossip != nil {
-			if ctx.Err() == nil {
-				_ = m.gossip.Leave(goodbye) // who does not hear it finds out
-			}
+			m.sayGoodbye(ctx)
 			m.gossip.Close()
 		}
 		for _, server := range m.servers {
@@ -301,6 +301,17 @@ func (m *member) close(ctx context.Context) error {
 		m.closed = errors.Join(errs...)
 	})
 	return m.closed
+}
+
+// sayGoodbye tells the others that the node goes. Who does not hear it finds out.
+func (m *member) sayGoodbye(ctx context.Context) {
+	switch {
+	case ctx.Err() != nil:
+	case m.left.Load():
+		_ = m.gossip.Leave(goodbye)
+	default:
+		_ = m.gossip.Rest(goodbye)
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
