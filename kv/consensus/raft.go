@@ -29,6 +29,7 @@ type Raft struct {
 	transport *transport
 
 	waiting queue
+	heralds heralds
 	wake    chan struct{} // one token: something waits
 	turn    token         // held while writes are made
 	broken  chan broken

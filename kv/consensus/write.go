@@ -153,11 +153,17 @@ func (b *round) twin(p *proposal) *proposal {
 
 // finish waits for raft and answers all proposals of the round.
 func (r *Raft) finish(b *round) {
-	committed := false
+	committed, last := false, uint64(0)
 	for n, err := range b.instance.await(b.futures...) {
 		p := b.proposed[n]
 		p.err = outcome(p.txn.ID, b.futures[n], err)
 		committed = committed || p.err == nil
+		if indexed, ok := b.futures[n].(raft.IndexFuture); ok && err == nil {
+			last = max(last, indexed.Index())
+		}
+	}
+	if last > 0 {
+		r.tell(b.instance, last, b.term)
 	}
 	r.confirm(b, committed)
 	for _, p := range b.answered {
