@@ -306,6 +306,14 @@ func TestOperatorsStream(t *testing.T) {
 		t.Errorf("apply again: %v", err)
 	}
 	restores(t, stream(full), stream(empty))
+	_, write := stream(made(then(b.at(5), unsigned))).Snapshot()
+	var file bytes.Buffer
+	if err := write(&file); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream(empty).Restore(&file, func(kv.Head) error { return nil }); !errors.Is(err, ErrForged) {
+		t.Errorf("an unsigned snapshot: got %v", err)
+	}
 }
 
 func restores(t *testing.T, from, to Stream) {

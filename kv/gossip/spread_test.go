@@ -60,11 +60,15 @@ func TestChangesAreNotRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, c *cluster) {
 				const size, writes = 6, 20
-				c.change = func(_ *node, o *Options) { o.Neighbours = neighbours(c) }
+				c.change = func(_ *node, o *Options) {
+					o.Neighbours = neighbours(c)
+					// Else somebody may hear of a change by a head, and pull it before it is pushed.
+					o.Timings.Heads = time.Minute
+				}
 				c.start(t, size)
 				c.leader().write(t, kv.Put("a", nil))
-				c.wantSame(t, 10*time.Second)
-				<-time.After(10 * time.Second) // everybody knows what the neighbours have
+				c.wantSame(t, 10*time.Minute)
+				<-time.After(3 * time.Minute) // everybody knows what the neighbours have
 				before := c.counts()
 				for i := range writes {
 					c.leader().write(t, kv.Put("a", fmt.Append(nil, i)))
@@ -146,6 +150,24 @@ func TestHeadsAndPullsAreEnough(t *testing.T) {
 	})
 }
 
+// Who lacks something need not wait to be chosen: its own heads are answered.
+func TestHeadsAreAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.change = func(n *node, o *Options) {
+			o.Neighbours = func(Neighbourhood) []NodeID { return nil }
+			if n.index == 0 {
+				o.Timings.Heads = 24 * time.Hour
+			}
+		}
+		c.start(t, 2)
+		<-time.After(time.Minute)
+		for i := range 5 {
+			c.leader().write(t, kv.Put("a", fmt.Append(nil, i)))
+			c.wantSame(t, time.Second)
+		}
+	})
+}
+
 // The leader dies when one node has what it wrote: that node's heads do the rest.
 func TestTheLeaderDiesAfterOnePush(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
@@ -173,7 +195,7 @@ func TestSlowNeighbourHasToPull(t *testing.T) {
 		c.wantSame(t, 10*time.Second)
 		c.wantLinks(t)
 		slow := c.nodes[2]
-		c.net.Block(c.leader().ip, slow.ip)
+		c.net.Partition([]string{slow.ip}, []string{c.leader().ip, c.nodes[1].ip})
 		for i := range 40 {
 			c.leader().write(t, kv.Put("a", bytes.Repeat([]byte{byte(i)}, 100<<10)))
 			<-time.After(10 * time.Millisecond)
