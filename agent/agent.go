@@ -178,6 +178,7 @@ func (a *Agent) build() {
 		Store: a.store, Gateway: a.gateway, Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
 	}
 	if a.cluster != nil {
+		a.metrics.registry.MustRegister(newClusterMetrics(a.cluster))
 		options.Log, options.Cluster = a.cluster, a.cluster
 	} else {
 		options.Log = consensus.NewSingle(a.store, a.gateway.Check)

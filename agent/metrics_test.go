@@ -26,7 +26,7 @@ const metricsReference = "../docs/reference/metrics.md"
 // opened is an agent in memory that has begun nothing.
 func opened(t *testing.T) *Agent {
 	t.Helper()
-	a := New(Config{Dev: true, HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0", Version: "0.0.1"}, io.Discard)
+	a := New(Config{Dev: true, HTTP: "127.0.0.1:0", Admin: "127.0.0.1:0", Gossip: "127.0.0.1:0", Version: "0.0.1"}, io.Discard)
 	if err := a.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -158,3 +158,11 @@ func (m *member) nameOfAddress(address string) string {
 	}
 	return address
 }
+
+// Counts is how often things happened in gossip, since the node entered its cluster.
+func (n *Node) Counts() gossip.Counts {
+	if m := n.member.Load(); m != nil {
+		return m.gossip.Counts()
+	}
+	return gossip.Counts{}
+}

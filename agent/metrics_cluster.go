@@ -1,0 +1,104 @@
+package agent
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"grapevine/agent/api"
+	"grapevine/kv/gossip"
+)
+
+// clusterView is what the series of a cluster are read from. cluster.Node is one.
+type clusterView interface {
+	Members() []api.Member
+	Standing() api.Standing
+	Counts() gossip.Counts
+}
+
+// clusterMetrics reads the series of a cluster when they are asked for.
+type clusterMetrics struct {
+	members, voters, leads, leader, stale, behind, alarms *prometheus.Desc
+	packets, changes, pulls, snapshots                    *prometheus.Desc
+
+	of clusterView
+}
+
+func newClusterMetrics(of clusterView) *clusterMetrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("grapevine_cluster_"+name, help, labels, nil)
+	}
+	return &clusterMetrics{
+		of:        of,
+		members:   desc("members", "Nodes of the cluster that this one knows, by status (alive, suspect, dead, left).", "status"),
+		voters:    desc("voters", "Nodes that vote, by whether this one has heard of them lately.", "reachable"),
+		leads:     desc("leads", "1 if this node leads."),
+		leader:    desc("has_leader", "1 if this node knows who leads."),
+		stale:     desc("stale", "1 if this node has heard of no leader for a while: what it serves may be old."),
+		behind:    desc("behind_revisions", "How many revisions this node serves less than the newest that it knows."),
+		alarms:    desc("alarms", "What an operator has to look at; agent status tells."),
+		packets:   desc("gossip_packets_total", "Messages of gossip with how far a node is, by what became of them: sent, received, dropped, bad.", "outcome"),
+		changes:   desc("gossip_changes_total", "Changes of the store, by way: pushed to neighbours, received, applied.", "way"),
+		pulls:     desc("gossip_pulls_total", "Fetching of what was missing, by outcome: done, failed, served, busy.", "outcome"),
+		snapshots: desc("gossip_snapshots_total", "Whole stores, by whether they were taken or served.", "way"),
+	}
+}
+
+// Describe: see prometheus.Collector.
+func (m *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{
+		m.members, m.voters, m.leads, m.leader, m.stale, m.behind, m.alarms, m.packets, m.changes, m.pulls, m.snapshots,
+	} {
+		to <- desc
+	}
+}
+
+// Collect: see prometheus.Collector.
+func (m *clusterMetrics) Collect(to chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
+	}
+	statuses := map[string]int{api.StatusAlive: 0, api.StatusSuspect: 0, api.StatusDead: 0, api.StatusLeft: 0}
+	for _, member := range m.of.Members() {
+		statuses[member.Status]++
+		if member.Self {
+			gauge(m.behind, float64(member.Lag))
+			gauge(m.leads, one(member.Leader))
+		}
+	}
+	for status, n := range statuses {
+		gauge(m.members, float64(n), status)
+	}
+	s := m.of.Standing()
+	gauge(m.voters, float64(s.Reachable), "yes")
+	gauge(m.voters, float64(s.Voters-s.Reachable), "no")
+	gauge(m.leader, one(s.Leader != ""))
+	gauge(m.stale, one(s.Stale))
+	gauge(m.alarms, float64(len(s.Alarms)))
+	m.collectCounts(to)
+}
+
+func (m *clusterMetrics) collectCounts(to chan<- prometheus.Metric) {
+	counter := func(desc *prometheus.Desc, v uint64, label string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), label)
+	}
+	c := m.of.Counts()
+	counter(m.packets, c.HeadsSent, "sent")
+	counter(m.packets, c.HeadsReceived, "received")
+	counter(m.packets, c.PacketsDropped, "dropped")
+	counter(m.packets, c.PacketsBad, "bad")
+	counter(m.changes, c.PushedChanges, "pushed")
+	counter(m.changes, c.Received, "received")
+	counter(m.changes, c.Applied, "applied")
+	counter(m.pulls, c.Pulls, "done")
+	counter(m.pulls, c.PullsFailed, "failed")
+	counter(m.pulls, c.PullsServed, "served")
+	counter(m.pulls, c.PullsBusy, "busy")
+	counter(m.snapshots, c.Snapshots, "taken")
+	counter(m.snapshots, c.SnapshotsServed, "served")
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
