@@ -8,7 +8,7 @@ FUZZTIME ?= 10s
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check race lint fmt fuzz bench bench-peers generate long allocs clean
+.PHONY: help build run demo test check race lint fmt fuzz bench bench-peers generate long allocs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ build: ## build bin/agent and bin/echo
 
 run: build ## start one node with two echo backends: proxy :8080, API 127.0.0.1:8500
 	@examples/laptop/run
+
+demo: build ## start three nodes, two backends and some traffic on loopback; prints what to try
+	$(GO) build -trimpath -o bin/demo ./examples/demo
+	@bin/demo
 
 test: ## everything a contributor waits for, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...
@@ -59,4 +63,4 @@ bench-peers: build ## measure beside nginx, HAProxy, Caddy and a relay; SWEEPS=9
 		$(if $(WORK),-work '$(WORK)') $(if $(UPDATE),-update)
 
 clean: ## remove what build and run made
-	rm -rf bin grapevine-data
+	rm -rf bin grapevine-data .demo

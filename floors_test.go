@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"kv":                10, // which entry is newer; the winner on disk; views
 	"gateway/hostile":   0,  // requests that servers read in different ways, for tests
 	"kv/memnet":         5,  // a lossy network in memory, for tests
+	"examples/demo":     0,  // three nodes to try things with, as processes
 	"examples/echo":     0,  // a backend to try things with
 	"bench":             10, // this gateway beside its peers
 	"bench/wire":        0,  // backend, relay and load client of the bench
