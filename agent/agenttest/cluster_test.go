@@ -41,3 +41,21 @@ func TestLeaderStops(t *testing.T) {
 	})
 	first.Await("three voters", func() bool { return first.Voters() == 3 })
 }
+
+// The leader may leave for good: another leads then, and nobody looks for it.
+func TestLeaderLeaves(t *testing.T) {
+	nodes := agenttest.Start(t, 3)
+	nodes[1].Await("three voters and a leader", func() bool { return nodes[1].Voters() == 3 && nodes[1].Leader() != "" })
+	leader, rest := nodes[0], nodes[1:]
+	if leader.Leader() != leader.Config.Node {
+		leader.MustCall(http.MethodPost, "/v1/raft/transfer-leadership", map[string]any{"node": leader.Config.Node}, nil)
+		leader.Await("leadership", func() bool { return leader.Leader() == leader.Config.Node })
+	}
+	leader.MustCall(http.MethodPost, "/v1/leave", map[string]any{}, nil)
+	for _, n := range rest {
+		n.Await("two members and a leader among them", func() bool {
+			return n.Alive() == 2 && n.Leader() != "" && n.Leader() != leader.Config.Node
+		})
+	}
+	rest[0].Set("app/after", `"it goes on"`, "all")
+}

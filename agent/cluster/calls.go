@@ -158,21 +158,17 @@ func asLeader[In, Out any](m *member, do func(context.Context, In) (Out, error))
 
 // onLeader has the leader answer, wherever it is, and waits for one as long as ctx
 // lasts. What it returns without an answer is why there was none.
-func onLeader[In, Out any](ctx context.Context, m *member, path string, in In, here func(context.Context, In) (Out, error)) (out Out, err error) {
+func onLeader[In, Out any](ctx context.Context, m *member, path string, in In, here func(context.Context, In) (Out, error)) (Out, error) {
 	const pause = 100 * time.Millisecond
 	to := m.lead.news()
 	for {
-		switch {
-		case m.lead.leads():
-			return here(ctx, in)
-		case to.Address != "" && to.Node != m.n.o.ID:
-			err = m.calls.post(ctx, to.Address, path, in, &out)
-			if other, moved := asNotLeader(err); moved && other.Address != "" && other != to {
-				to = other
-				continue
-			} else if err == nil || isAnswer(err) {
-				return out, err
-			}
+		out, final, err := askLeader(ctx, m, to, path, in, here)
+		if final {
+			return out, err
+		}
+		if other, moved := asNotLeader(err); moved && other.Address != "" && other != to && other.Node != m.n.o.ID {
+			to = other
+			continue
 		}
 		if !sleep(ctx, pause) {
 			return out, m.noLeader(err)
@@ -182,4 +178,18 @@ func onLeader[In, Out any](ctx context.Context, m *member, path string, in In, h
 			to = leaderNews{Node: string(voter.ID), Address: voter.Peer}
 		}
 	}
+}
+
+// askLeader asks whoever is believed to lead. final says that it has answered.
+func askLeader[In, Out any](ctx context.Context, m *member, to leaderNews, path string, in In, here func(context.Context, In) (Out, error)) (out Out, final bool, err error) {
+	switch {
+	case m.lead.leads():
+		out, err = here(ctx, in)
+		_, moved := asNotLeader(err)
+		return out, !moved, err
+	case to.Address == "" || to.Node == m.n.o.ID:
+		return out, false, nil
+	}
+	err = m.calls.post(ctx, to.Address, path, in, &out)
+	return out, err == nil || isAnswer(err), err
 }
