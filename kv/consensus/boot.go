@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -173,26 +174,32 @@ func (h *home) restoreInto(store *kv.Store, id string) error {
 	return restore(store, s)
 }
 
-// The first state of a cluster is a snapshot, so that every other node begins
-// with it: the log alone would not tell a new node what the store held before, nor
-// of which epoch it is. Its index is 2 and not 1, because a follower that needs
-// entry 1 must find no log to get it from, see watchedStore.GetLog.
-const (
-	bootIndex = 2
-	bootTerm  = 1
-)
+// bootTerm is the term of the first state of a cluster.
+const bootTerm = 1
 
-// bootstrap writes the first state of a cluster of these servers.
+// bootIndex is the index of the first state of a cluster. It is drawn from the
+// epoch's id, so that the logs of two clusters have no point in common: a server
+// that was told to begin anew must not find in another's old log what it would
+// take for its own. It is at least 2, because a follower that needs entry 1 must
+// find no log to get it from, see watchedStore.GetLog.
+func bootIndex(epochID [16]byte) uint64 {
+	return 2 + uint64(binary.BigEndian.Uint32(epochID[:]))
+}
+
+// bootstrap writes the first state of a cluster of these servers: a snapshot, so
+// that every other node begins with it. The log alone would not tell a new node
+// what the store held before, nor of which epoch it is.
 func (h *home) bootstrap(store *kv.Store, servers []Server) error {
 	has, err := h.hasState()
 	if err != nil {
 		return err
 	}
-	if index := store.View().Head().Index; has || index > 0 {
-		return fmt.Errorf("%w: raft state is %t, the store is at raft index %d", ErrHasState, has, index)
+	head := store.View().Head()
+	if has || head.Index > 0 {
+		return fmt.Errorf("%w: raft state is %t, the store is at raft index %d", ErrHasState, has, head.Index)
 	}
-	configuration := toConfiguration(servers)
-	sink, err := h.snapshots.Create(raft.SnapshotVersionMax, bootIndex, bootTerm, configuration, bootIndex, nil)
+	index := bootIndex(head.EpochID)
+	sink, err := h.snapshots.Create(raft.SnapshotVersionMax, index, bootTerm, toConfiguration(servers), index, nil)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,9 @@ package consensus
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -73,13 +73,32 @@ func (r *Raft) handOverTo(ctx context.Context, i *instance, target Peer) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if err == nil && i.raft.State() == raft.Leader {
-		err = errors.New("this node leads still")
+	if err == nil {
+		err = r.follows(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("leadership to %s: %w", target.ID, err)
 	}
 	return nil
+}
+
+// follows waits until this node follows another leader. raft itself only says that
+// this one leads no longer, which may have other reasons.
+func (r *Raft) follows(ctx context.Context) error {
+	elected := time.After(2 * r.o.config().ElectionTimeout)
+	for {
+		to, here, changed := r.leader()
+		if to.Address != "" && !here {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-elected:
+			return ErrNoLeader
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func (r *Raft) addHandingOver(n int) {

@@ -265,11 +265,29 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	return restore(m.store, s)
 }
 
+// errForeign refuses another cluster's state.
+var errForeign = errors.New("it is the state of another cluster, or of an older epoch")
+
+// checkOurs refuses a head that no leader of this store's cluster can have: of
+// another epoch that is not a later one. A store that nothing was written to takes
+// any.
+func checkOurs(store *kv.Store, head kv.Head) error {
+	have := store.View().Head()
+	if have.Rev.Rev == 0 || have.EpochID == head.EpochID || head.Rev.Epoch > have.Rev.Epoch {
+		return nil
+	}
+	return fmt.Errorf("revision %s of epoch %x, where the store is at %s of %x: %w",
+		head.Rev, head.EpochID[:4], have.Rev, have.EpochID[:4], errForeign)
+}
+
 // restore puts a snapshot in the store's place, unless the store is ahead of it
 // in the same history, as that of a node which pulled before it joined raft.
 func restore(store *kv.Store, s *kv.Snapshot) error {
 	if isAhead(store, s.Head()) {
 		return nil
+	}
+	if err := checkOurs(store, s.Head()); err != nil {
+		return err
 	}
 	return store.Restore(s)
 }

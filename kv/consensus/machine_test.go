@@ -247,40 +247,64 @@ func TestUnsoundCommit(t *testing.T) {
 	}
 }
 
-// A store that is ahead in the same history keeps what it has; one of another
-// history takes the leader's.
+// A store that is ahead in the same history keeps what it has; one that parted
+// from it takes the leader's; one of another cluster refuses it.
 func TestRestoreKeepsWhatIsAhead(t *testing.T) {
 	behind := memoryStore(t)
 	defer behind.Close()
 	ahead := cloneOf(t, behind)
 	defer ahead.Close()
-	write := func(store *kv.Store, value string) {
-		c, _, err := store.View().Resolve(kv.Txn{Then: []kv.Op{kv.Put("k", []byte(value))}})
-		if err == nil {
-			err = store.Merge(c)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(behind, "same")
+	write(t, behind, "same")
 	if err := ahead.Merge(mustHistory(t, behind)...); err != nil {
 		t.Fatal(err)
 	}
-	write(ahead, "more")
+	write(t, ahead, "more")
 	if err := restore(ahead, behind.Snapshot()); err != nil || ahead.View().Rev().Rev != 2 {
 		t.Errorf("the one ahead is at %s, %v", ahead.View().Rev(), err)
 	}
-	other := cloneOf(t, memoryStore(t))
-	defer other.Close()
-	write(other, "x")
-	write(other, "y")
-	if err := restore(other, behind.Snapshot()); err != nil || other.View().Head() != behind.View().Head() {
-		t.Errorf("the other history is at %+v, %v", other.View().Head(), err)
+	empty := memoryStore(t)
+	defer empty.Close()
+	if err := restore(empty, behind.Snapshot()); err != nil || empty.View().Head() != behind.View().Head() {
+		t.Errorf("the empty one is at %+v, %v", empty.View().Head(), err)
 	}
-	write(behind, "apart")
+	other := memoryStore(t)
+	defer other.Close()
+	write(t, other, "x")
+	if err := restore(other, behind.Snapshot()); !errors.Is(err, errForeign) || other.View().Rev().Rev != 1 {
+		t.Errorf("the other cluster is at %s, %v; want errForeign", other.View().Rev(), err)
+	}
+	if err := behind.NewEpoch([16]byte{7}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(other, behind.Snapshot()); err != nil || other.View().Head() != behind.View().Head() {
+		t.Errorf("after a later epoch it is at %+v, %v", other.View().Head(), err)
+	}
+}
+
+// A store that parted from its leader's in one epoch takes the leader's.
+func TestRestoreMendsWhatParted(t *testing.T) {
+	behind := memoryStore(t)
+	defer behind.Close()
+	ahead := cloneOf(t, behind)
+	defer ahead.Close()
+	for n := range 3 {
+		write(t, behind, fmt.Sprint("here ", n))
+		write(t, ahead, fmt.Sprint("there ", n))
+	}
+	write(t, ahead, "more")
 	if err := restore(ahead, behind.Snapshot()); err != nil || ahead.View().Head() != behind.View().Head() {
 		t.Errorf("the one that parted is at %+v, %v", ahead.View().Head(), err)
+	}
+}
+
+func write(t *testing.T, store *kv.Store, value string) {
+	t.Helper()
+	c, _, err := store.View().Resolve(kv.Txn{Then: []kv.Op{kv.Put("k", []byte(value))}})
+	if err == nil {
+		err = store.Merge(c)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -50,6 +50,9 @@ type Raft struct {
 	moved chan struct{}
 	// handingOver counts the transfers of leadership under way.
 	handingOver int
+	// fallback are the other voters, to be asked in turn who leads while there is
+	// no instance that knows.
+	fallback []string
 }
 
 // broken says that an instance can't go on.
@@ -134,14 +137,26 @@ func (r *Raft) begin() error {
 
 // stop ends the instance, if there is one. It is for holders of swap.
 func (r *Raft) stop() {
-	r.mu.Lock()
-	i := r.current
-	r.current = nil
-	r.mu.Unlock()
-	if i != nil {
-		i.end(r.turn)
+	i, voters := r.instance(), r.otherVoters()
+	if i == nil {
+		return
 	}
+	r.mu.Lock()
+	r.current, r.fallback = nil, voters
+	r.mu.Unlock()
+	i.end(r.turn)
 	r.signalMoved()
+}
+
+// otherVoters are the addresses of the other voters.
+func (r *Raft) otherVoters() []string {
+	var others []string
+	for _, peer := range r.Peers() {
+		if peer.Role == RoleVoter && peer.ID != r.o.Server {
+			others = append(others, peer.Address)
+		}
+	}
+	return others
 }
 
 // instance is the present one, nil if there is none.
@@ -240,9 +255,14 @@ func (r *Raft) Shutdown(ctx context.Context) error {
 func (r *Raft) leader() (to Leader, here bool, changed <-chan struct{}) {
 	r.mu.Lock()
 	i, changed := r.current, r.moved
+	if i == nil && len(r.fallback) > 0 {
+		// Whoever is asked says who leads.
+		to.Address = r.fallback[0]
+		r.fallback = append(r.fallback[1:len(r.fallback):len(r.fallback)], to.Address)
+	}
 	r.mu.Unlock()
 	if i == nil {
-		return Leader{}, false, changed
+		return to, false, changed
 	}
 	address, id := i.raft.LeaderWithID()
 	return Leader{Address: string(address), Term: i.raft.CurrentTerm()}, string(id) == r.o.Server, changed
@@ -298,57 +318,76 @@ func (r *Raft) watchLeadership(i *instance) {
 	}
 }
 
-// The pauses between two tries to start raft on a disk that fails.
+// The pauses before raft is started anew on a disk that failed: they double until
+// an instance has run for calmAfter.
 const (
 	firstPause = time.Second
-	longPause  = 30 * time.Second
+	longPause  = 10 * time.Second
+	calmAfter  = 5 * time.Second
 )
 
 // keep starts raft anew when it can't go on, until Shutdown.
 func (r *Raft) keep() {
+	pause := firstPause
 	for {
 		select {
 		case b := <-r.broken:
-			r.renew(b)
+			if r.renew(b, pause) {
+				pause = min(2*pause, longPause)
+			}
+		case <-time.After(calmAfter):
+			if r.instance() != nil {
+				r.setProblem(nil)
+				pause = firstPause
+			}
 		case <-r.quit:
 			return
 		}
 	}
 }
 
-// renew replaces an instance that can't go on.
-func (r *Raft) renew(b broken) {
+// renew replaces an instance that can't go on. failed says that the disk is why.
+func (r *Raft) renew(b broken, pause time.Duration) (failed bool) {
 	r.swap.lock()
 	defer r.swap.unlock()
 	if r.instance() != b.instance || r.isClosed() {
-		return
+		return false
 	}
 	r.stop()
-	if isForGood(b.why) {
-		r.log.Error("raft has stopped on this node", "err", b.why)
-		r.setProblem(b.why)
-		return
+	if errors.Is(b.why, errSnapshotTaken) {
+		r.log.Info("raft is started anew", "why", b.why)
+		if b.why = r.reopen(); b.why == nil {
+			return false
+		}
 	}
-	r.log.Info("raft is started anew", "why", b.why)
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		err := r.reopen(b.why)
-		if err == nil {
-			r.setProblem(nil)
-			return
-		}
-		if r.Problem() == nil {
-			r.log.Error("raft can't run on this node for now", "err", err)
-		}
-		r.setProblem(err)
-		if errors.Is(err, ErrRejoin) {
-			return
-		}
+	r.fail(b.why)
+	if isForGood(b.why) {
+		return true
+	}
+	for {
 		select {
 		case <-time.After(pause):
 		case <-r.quit:
-			return
+			return true
 		}
+		err := r.reopen()
+		if err == nil {
+			return true
+		}
+		r.setProblem(fmt.Errorf("%w (tried again: %w)", b.why, err))
+		if errors.Is(err, ErrRejoin) {
+			return true
+		}
+		pause = min(2*pause, longPause)
 	}
+}
+
+// fail notes why raft does not run.
+func (r *Raft) fail(why error) {
+	if r.Problem() == nil {
+		r.log.Error("raft has stopped on this node", "err", why)
+	}
+	r.setProblem(why)
 }
 
 // isForGood reports whether only another program, or opening the store again, can
@@ -358,14 +397,8 @@ func isForGood(why error) bool {
 	return errors.As(why, &stopped) && !errors.Is(why, kv.ErrDiskFull)
 }
 
-// reopen reads the stores again and starts an instance. If the disk was full it
-// first sees whether the store can be written.
-func (r *Raft) reopen(why error) error {
-	if errors.Is(why, kv.ErrDiskFull) {
-		if err := r.o.Store.SetLocal("consensus/probe", []byte("can this disk be written?")); err != nil {
-			return err
-		}
-	}
+// reopen reads the stores again and starts an instance.
+func (r *Raft) reopen() error {
 	if r.o.Dir != "" {
 		if err := r.closeHome(); err != nil {
 			r.log.Info("closing raft's log", "err", err)

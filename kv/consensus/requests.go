@@ -36,7 +36,7 @@ func (r *Raft) Read(ctx context.Context) (kv.View, error) {
 }
 
 func (r *Raft) requests() requests {
-	return requests{route: route{leader: r.leader, voters: r.voters}, store: r.o.Store, remote: r.o.Remote}
+	return requests{route: route{leader: r.leader, voters: r.voters, quit: r.quit}, store: r.o.Store, remote: r.o.Remote}
 }
 
 // Edge is the Log of a node that has no part in raft: it calls the leader. Its

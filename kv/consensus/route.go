@@ -27,6 +27,8 @@ type route struct {
 	leader func() (to Leader, here bool, changed <-chan struct{})
 	// voters are all that vote, and those that have not been heard of lately.
 	voters func() (all, unreachable []string)
+	// quit, if set, is closed when nothing is to be asked any more.
+	quit <-chan struct{}
 }
 
 // steps are what a route does with a request at its end.
@@ -46,8 +48,8 @@ func (r route) follow(ctx context.Context, s steps) error {
 		if f.mayRedirect(asked) {
 			continue
 		}
-		if !f.pause(ctx, changed) {
-			return f.giveUp(ctx)
+		if err := f.pause(ctx, changed); err != nil {
+			return f.giveUp(err)
 		}
 	}
 }
@@ -113,8 +115,8 @@ func (f *search) mayRedirect(asked Leader) bool {
 	return true
 }
 
-// pause waits before the next try, and reports whether there is to be one.
-func (f *search) pause(ctx context.Context, changed <-chan struct{}) bool {
+// pause waits before the next try; the error says that there is to be none.
+func (f *search) pause(ctx context.Context, changed <-chan struct{}) error {
 	f.redirected = false
 	select {
 	case <-changed:
@@ -122,18 +124,23 @@ func (f *search) pause(ctx context.Context, changed <-chan struct{}) bool {
 	case <-time.After(f.wait):
 		f.wait = min(2*f.wait, longestWait)
 	case <-ctx.Done():
+	case <-f.quit:
+		return ErrClosed
 	}
-	return ctx.Err() == nil
+	return ctx.Err()
 }
 
-// giveUp makes the error of a request whose context ended.
-func (f *search) giveUp(ctx context.Context) error {
-	cause := ctx.Err()
+// giveUp makes the error of a request that is not tried again, because of cause.
+func (f *search) giveUp(cause error) error {
+	closed := errors.Is(cause, ErrClosed)
 	if !errors.Is(f.last, cause) && !errors.Is(f.last, ErrNoLeader) {
 		cause = fmt.Errorf("%w: %w", cause, f.last)
 	}
-	if f.unknown {
+	switch {
+	case f.unknown:
 		return &UnknownError{ID: f.id, Err: cause}
+	case closed:
+		return ErrClosed
 	}
 	to, _, _ := f.leader()
 	all, unreachable := f.voters()

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"grapevine/kv"
 )
 
 const (
@@ -27,6 +30,8 @@ const (
 var (
 	errHangs    = errors.New("the disk of this node hangs: nothing is sent in its leader's name")
 	errInstance = errors.New("raft is being started anew")
+	// errSnapshotTaken is why raft is started anew after a snapshot.
+	errSnapshotTaken = errors.New("a snapshot replaced the log")
 )
 
 // transport stands between raft and its network transport, and keeps faults of theirs
@@ -99,34 +104,70 @@ func (t *transport) forward(i *instance) {
 // pass lets raft answer a call, and waits for it, so that what the next is judged
 // by is the state after this one. It reports whether the instance may go on.
 func (t *transport) pass(i *instance, call raft.RPC) bool {
-	t.peers.heardCall(call.Command)
+	t.peers.heard(raft.ServerID(caller(call.Command)))
 	install, isInstall := call.Command.(*raft.InstallSnapshotRequest)
-	if isInstall && install.Term >= i.raft.CurrentTerm() && install.LastLogIndex <= i.raft.AppliedIndex() {
-		t.acknowledge(call, install)
-		return true
+	err := checkCall(call.Command)
+	if err == nil && isInstall {
+		call.Reader, err = i.peek(call.Reader)
 	}
-	if err := checkCall(call.Command); err != nil {
+	if err != nil {
+		t.log.Warn("a call of raft's was refused", "from", caller(call.Command), "err", err)
 		drain(call)
 		call.Respond(nil, err)
+		return true
+	}
+	if !isInstall {
+		t.answer(i, call)
+		return true
+	}
+	if install.Term >= i.raft.CurrentTerm() && install.LastLogIndex <= i.raft.AppliedIndex() {
+		t.acknowledge(call, install)
 		return true
 	}
 	last, err := i.store.LastIndex()
 	if err != nil {
+		drain(call)
 		call.Respond(nil, err)
 		return true
 	}
+	if answer := t.answer(i, call); !installed(answer) || install.LastLogIndex > last {
+		return true
+	}
+	i.restart(fmt.Errorf("%w: it is of entry %d, the log had %d", errSnapshotTaken, install.LastLogIndex, last))
+	return false
+}
+
+// answer gives a call raft's answer.
+func (t *transport) answer(i *instance, call raft.RPC) raft.RPCResponse {
 	answer, ok := i.ask(call)
 	if !ok {
 		drain(call)
-		call.Respond(nil, errInstance)
-		return true
+		answer = raft.RPCResponse{Error: errInstance}
 	}
 	call.RespChan <- answer
-	if isInstall && installed(answer) && install.LastLogIndex <= last {
-		i.restart(fmt.Errorf("a snapshot of entry %d was taken, where the log had %d", install.LastLogIndex, last))
-		return false
+	return answer
+}
+
+// caller is the server id that a call names.
+func caller(command any) string {
+	if call, ok := command.(raft.WithRPCHeader); ok {
+		return string(call.GetRPCHeader().ID)
 	}
-	return true
+	return ""
+}
+
+// peek looks at the head of a snapshot before raft keeps it, and gives a reader of
+// all of it.
+func (i *instance) peek(from io.Reader) (io.Reader, error) {
+	prefix := make([]byte, kv.SnapshotPrefixBytes)
+	if _, err := io.ReadFull(from, prefix); err != nil {
+		return from, fmt.Errorf("a snapshot is cut short: %w", err)
+	}
+	head, err := kv.DecodeSnapshotHead(prefix)
+	if err == nil {
+		err = checkOurs(i.machine.store, head)
+	}
+	return io.MultiReader(bytes.NewReader(prefix), from), err
 }
 
 // acknowledge reads a snapshot to its end and says that it was taken. That is
@@ -253,12 +294,6 @@ func (p *peers) heardLast(id raft.ServerID, last uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.of[id] = progress{heard: time.Now(), last: last}
-}
-
-func (p *peers) heardCall(command any) {
-	if call, ok := command.(raft.WithRPCHeader); ok {
-		p.heard(raft.ServerID(call.GetRPCHeader().ID))
-	}
 }
 
 func (p *peers) get(id raft.ServerID) progress {
