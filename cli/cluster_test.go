@@ -104,7 +104,7 @@ func TestMembers(t *testing.T) {
 
 func TestLag(t *testing.T) {
 	for want, m := range map[string]api.Member{
-		"0": {LagMs: 3}, "1/9ms": {Lag: 1, LagMs: 9}, "2/1.0s": {Lag: 2, LagMs: 999 + 1}, "3/59.9s": {Lag: 3, LagMs: 59_900}, "4/1h00m": {Lag: 4, LagMs: 3_600_000},
+		"-": {Applied: "0.0"}, "0": {LagMs: 3}, "1/9ms": {Lag: 1, LagMs: 9}, "2/1.0s": {Lag: 2, LagMs: 999 + 1}, "3/59.9s": {Lag: 3, LagMs: 59_900}, "4/1h00m": {Lag: 4, LagMs: 3_600_000},
 	} {
 		if got := lag(m); got != want {
 			t.Errorf("%+v: %s, want %s", m, got, want)
@@ -295,8 +295,8 @@ func TestReachability(t *testing.T) {
 		{From: "edge-1", To: "edge-3", UDP: cut, TCP: ok, Raft: cut},
 		{From: "edge-2", To: "edge-1", UDP: ok, TCP: ok, Raft: ok},
 		{From: "edge-2", To: "edge-3", UDP: ok, TCP: ok},
-		{From: "edge-3", To: "edge-1", Problem: "does not answer"},
-		{From: "edge-3", To: "edge-2", Problem: "does not answer"},
+		{From: "edge-3", To: "edge-1", Problem: "edge-3 does not answer"},
+		{From: "edge-3", To: "edge-2", Problem: "edge-3 does not answer"},
 	}
 	s := newPrepared(t, map[string]any{"GET /v1/reachability": api.Reachability{Pairs: pairs}})
 	s.check(t, "reachability", 1, ""+
@@ -307,7 +307,7 @@ func TestReachability(t *testing.T) {
 		"\n"+
 		"edge-1 -> edge-3: raft: timed out after 1s\n"+
 		"edge-1 -> edge-3: udp: timed out after 1s\n"+
-		"edge-3: does not answer\n", "error: 3 of 6 ways broken\n", "GET /v1/reachability")
+		"edge-3 does not answer\n", "error: 3 of 6 ways broken\n", "GET /v1/reachability")
 	s = newPrepared(t, map[string]any{"GET /v1/reachability": api.Reachability{Pairs: []api.Reach{pairs[0], pairs[2]}}})
 	s.check(t, "reachability", 0, "FROM    edge-1  edge-2\nedge-1  -       ok\nedge-2  ok      -\n", "", "GET /v1/reachability")
 	s.check(t, "reachability -o name", 0, "edge-1 edge-2\nedge-2 edge-1\n", "", "GET /v1/reachability")
@@ -413,6 +413,10 @@ func TestValidity(t *testing.T) {
 		if got := validity(c, now); got != want {
 			t.Errorf("at %s: %s, want %s", now, got, want)
 		}
+	}
+	c.NotAfter = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	if got := validity(c, from.Add(1)); got != "valid, without an end" {
+		t.Errorf("without an end: %s", got)
 	}
 }
 

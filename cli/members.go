@@ -52,7 +52,7 @@ func memberTable(members []api.Member, detailed bool, style style) table {
 	}
 	for _, m := range members {
 		row := []string{
-			m.Node, cmp.Or(m.Address, "-"), m.Status, m.Role, m.Version, cmp.Or(shortRev(m.Applied), "-"), lag(m), cmp.Or(m.Region, "-"),
+			m.Node, cmp.Or(m.Address, "-"), m.Status, m.Role, m.Version, served(m), lag(m), cmp.Or(m.Region, "-"),
 		}
 		if detailed {
 			row = append(row, m.ID, yes(m.Leader), yes(m.Self))
@@ -78,9 +78,23 @@ func isBehind(m api.Member) bool {
 	return m.Lag > 0 && (m.Status == api.StatusAlive || m.Status == api.StatusSuspect)
 }
 
+// served is the revision that a node serves.
+func served(m api.Member) string {
+	if m.Applied == unknownRev {
+		return "-"
+	}
+	return shortRev(m.Applied)
+}
+
+// unknownRev is that of a node that has not been heard of yet.
+const unknownRev = "0.0"
+
 // lag is how many revisions a node is behind, and for how long.
 func lag(m api.Member) string {
-	if m.Lag == 0 {
+	switch {
+	case m.Applied == unknownRev:
+		return "-"
+	case m.Lag == 0:
 		return "0"
 	}
 	since := time.Duration(m.LagMs) * time.Millisecond

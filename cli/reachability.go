@@ -138,7 +138,7 @@ func reachReasons(pairs []api.Reach) []string {
 	var reasons []string
 	for _, r := range pairs {
 		if r.Problem != "" {
-			reasons = append(reasons, printable(r.From+": "+r.Problem))
+			reasons = append(reasons, printable(r.Problem))
 			continue
 		}
 		for _, probe := range probes(r) {

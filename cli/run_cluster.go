@@ -3,7 +3,6 @@ package cli
 import (
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,16 +12,13 @@ import (
 	"grapevine/agent/identity"
 )
 
-// clusterConfig takes the settings of the cluster, and refuses those that nobody can mean.
+// clusterConfig takes the settings of the cluster. What they may be together is the agent's to say.
 func clusterConfig(c *urfave.Context, config *agent.Config) (err error) {
 	config.TokenFile = setting(c, "token-file")
 	config.Advertise = setting(c, "advertise")
-	if config.Join, err = joinSetting(c, config.TokenFile); err != nil {
-		return err
-	}
 	config.Voter = setting(c, "voter")
-	if words := []string{"", agent.VoterAuto, agent.VoterYes, agent.VoterNo}; !slices.Contains(words, config.Voter) {
-		return usageError("--voter %q: not auto, yes or no", config.Voter)
+	if config.Join, err = joinSetting(c); err != nil {
+		return err
 	}
 	if config.BootstrapExpect, err = bootstrapExpect(c); err != nil {
 		return err
@@ -34,23 +30,14 @@ func clusterConfig(c *urfave.Context, config *agent.Config) (err error) {
 	return err
 }
 
-// joinSetting is one join token, or addresses.
-func joinSetting(c *urfave.Context, tokenFile string) ([]string, error) {
+// joinSetting is a join token, or addresses.
+func joinSetting(c *urfave.Context) ([]string, error) {
 	join := commaWords(c.StringSlice("join")...)
 	if len(join) == 0 {
 		join = commaWords(os.Getenv(variable("join")))
 	}
 	for _, part := range join {
-		switch token := strings.HasPrefix(part, identity.TokenPrefix); {
-		case token && len(join) > 1:
-			return nil, usageError("--join: a join token goes alone, since it holds the addresses")
-		case token && tokenFile != "":
-			return nil, usageError("--join and --token-file: both give a join token")
-		case token:
-			if _, err := identity.ParseToken(part); err != nil {
-				return nil, usageError("--join: %v", err)
-			}
-		case !isHostPort(part):
+		if !strings.HasPrefix(part, identity.TokenPrefix) && !isHostPort(part) {
 			return nil, usageError("--join %q: neither a join token nor host:port", part)
 		}
 	}

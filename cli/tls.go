@@ -114,8 +114,10 @@ func readFile(name string, stdin io.Reader) ([]byte, error) {
 }
 
 func certificateTable(c api.Certificate, now time.Time, style style) table {
-	t := table{rows: [][]string{{"kind", c.Kind}, {"cluster", c.Cluster}}}
+	var t table
 	for _, row := range [][]string{
+		{"kind", c.Kind},
+		{"cluster", c.Cluster},
 		{"node", c.Node},
 		{"role", c.Role},
 		{"subject", c.Subject},
@@ -141,8 +143,13 @@ func certificateTable(c api.Certificate, now time.Time, style style) table {
 	return t
 }
 
+// endless is the year of a certificate that has no end (RFC 5280 §4.1.2.5).
+const endless = 9999
+
 func validity(c api.Certificate, now time.Time) string {
 	switch {
+	case c.NotAfter.Year() >= endless && now.After(c.NotBefore):
+		return "valid, without an end"
 	case now.Before(c.NotBefore):
 		return "not yet valid, in " + lasting(c.NotBefore.Sub(now))
 	case now.After(c.NotAfter):

@@ -16,22 +16,25 @@ type NoQuorumError struct {
 
 func (e *NoQuorumError) Error() string {
 	reachable := e.Voters - len(e.Unreachable)
+	voters := fmt.Sprintf("%d of %d voters can be reached", reachable, e.Voters)
+	if len(e.Unreachable) > 0 {
+		voters += ", not " + strings.Join(e.Unreachable, ", ")
+	}
 	last := "nobody is known to lead"
 	if e.Leader != "" {
 		last = "the last leader is " + e.Leader
 	}
 	if e.Voters > 0 && reachable <= e.Voters/2 {
-		return fmt.Sprintf("no quorum: %d of %d voters can be reached, %d are needed, and %s is silent; %s",
-			reachable, e.Voters, e.Voters/2+1, strings.Join(e.Unreachable, ", "), last)
+		return fmt.Sprintf("no quorum: %s, and %d are needed; %s", voters, e.Voters/2+1, last)
 	}
-	return fmt.Sprintf("no leader took the request in time: %d of %d voters can be reached; %s", reachable, e.Voters, last)
+	return fmt.Sprintf("no leader took the request in time: %s; %s", voters, last)
 }
 
 // UnknownOutcomeError says that nobody knows whether a change happened: whoever had it did not answer.
 type UnknownOutcomeError struct{ Err error }
 
 func (e *UnknownOutcomeError) Error() string {
-	return fmt.Sprintf("the leader went before it answered: %v", e.Err)
+	return fmt.Sprintf("nobody answered who knows whether it was done: %v", e.Err)
 }
 
 func (e *UnknownOutcomeError) Unwrap() error { return e.Err }
@@ -47,7 +50,7 @@ type NotFoundError struct {
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("%s %q: there is none", e.What, e.Name)
 	if len(e.Among) > 0 {
-		text += "; there are " + strings.Join(e.Among, ", ")
+		text += "; known are " + strings.Join(e.Among, ", ")
 	}
 	return text
 }

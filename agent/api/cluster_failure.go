@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"net"
 	"net/http"
 )
 
@@ -33,8 +34,11 @@ func clusterFailure(err error) *failure {
 // the error is one of those of a Cluster, a change may have happened there.
 func RefuseAsked(w http.ResponseWriter, r *http.Request, err error) {
 	f := clusterFailure(err)
+	var connection *net.OpError
 	switch {
 	case f != nil:
+	case errors.As(err, &connection) && connection.Op == "dial": // nothing was sent
+		f = fail(codeUnreachable, "the node that was asked can't be reached: %v", err)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		f = fail(codeUnreachable, "the node that was asked did not answer: %v", err)
 	default:

@@ -20,7 +20,7 @@ type Member struct {
 	Status  string `json:"status" doc:"alive; suspect: did not answer for a moment, and counts as alive; dead: gone without a word; left"`
 	Role    string `json:"role" doc:"voter, learner (gets what voters get, and does not vote) or edge"`
 	Version string `json:"version" doc:"the version of its agent"`
-	Applied string `json:"applied" doc:"the revision that it serves"`
+	Applied string `json:"applied" doc:"the revision that it serves; 0.0: it has not said so yet"`
 	Lag     uint64 `json:"lag" doc:"how many revisions it is behind the newest that is known"`
 	LagMs   int64  `json:"lagMs" doc:"milliseconds since it fell behind; 0 where it is not"`
 	Region  string `json:"region" doc:"its region; empty: none is set"`
@@ -57,7 +57,7 @@ type Reach struct {
 	UDP     *Probe `json:"udp,omitempty" doc:"gossip; none: not tried"`
 	TCP     *Probe `json:"tcp,omitempty" doc:"pushes, pulls and calls; none: not tried"`
 	Raft    *Probe `json:"raft,omitempty" doc:"the order of writes; none: one of the two does not take part in it"`
-	Problem string `json:"problem,omitempty" doc:"why nothing was tried: from did not answer"`
+	Problem string `json:"problem,omitempty" doc:"why nothing was tried, in words that name from: it did not answer"`
 }
 
 // Probe is the outcome of one try.

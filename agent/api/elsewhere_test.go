@@ -2,7 +2,9 @@ package api_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -83,7 +85,7 @@ func TestNodesThatCannotBeAsked(t *testing.T) {
 		code   string
 		detail string
 	}{
-		{"edge-9", 404, "not_found", `node "edge-9": there is none; there are edge-1, edge-2, edge-3`},
+		{"edge-9", 404, "not_found", `node "edge-9": there is none; known are edge-1, edge-2, edge-3`},
 		{"", 404, "not_found", `node "": there is none`},
 		{"edge-3", 502, "node_unreachable", `node "01c": can't be reached: context deadline exceeded`},
 	} {
@@ -142,6 +144,8 @@ func TestRefuseAsked(t *testing.T) {
 		{"HEAD", io.ErrUnexpectedEOF, 502, "node_unreachable", true},
 		{"PUT", io.ErrUnexpectedEOF, 504, "unknown_outcome", false},
 		{"DELETE", errors.New("reset"), 504, "unknown_outcome", false},
+		{"PUT", fmt.Errorf("gv-peer/1: %w", &net.OpError{Op: "dial", Err: io.EOF}), 502, "node_unreachable", true},
+		{"PUT", &net.OpError{Op: "read", Err: io.EOF}, 504, "unknown_outcome", false},
 		{"PUT", &api.UnreachableError{Node: "edge-2", Err: io.EOF}, 502, "node_unreachable", true},
 	} {
 		w := httptest.NewRecorder()

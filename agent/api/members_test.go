@@ -138,11 +138,11 @@ func TestErrorsOfTheCluster(t *testing.T) {
 		detail string
 		known  bool
 	}{
-		{quorumLost, 503, "no_quorum", "no quorum: 1 of 3 voters can be reached, 2 are needed, and edge-2, edge-3 is silent; the last leader is edge-2", true},
-		{&api.NoQuorumError{Voters: 3, Unreachable: []string{"edge-3"}}, 503, "no_quorum", "no leader took the request in time: 2 of 3 voters can be reached; nobody is known to lead", true},
+		{quorumLost, 503, "no_quorum", "no quorum: 1 of 3 voters can be reached, not edge-2, edge-3, and 2 are needed; the last leader is edge-2", true},
+		{&api.NoQuorumError{Voters: 3, Unreachable: []string{"edge-3"}}, 503, "no_quorum", "no leader took the request in time: 2 of 3 voters can be reached, not edge-3; nobody is known to lead", true},
 		{&api.NoQuorumError{}, 503, "no_quorum", "no leader took the request in time", true},
-		{&api.UnknownOutcomeError{Err: context.DeadlineExceeded}, 504, "unknown_outcome", "the leader went before it answered: context deadline exceeded", false},
-		{&api.NotFoundError{What: "node", Name: "x", Among: []string{"a", "b"}}, 404, "not_found", `node "x": there is none; there are a, b`, true},
+		{&api.UnknownOutcomeError{Err: context.DeadlineExceeded}, 504, "unknown_outcome", "nobody answered who knows whether it was done: context deadline exceeded", false},
+		{&api.NotFoundError{What: "node", Name: "x", Among: []string{"a", "b"}}, 404, "not_found", `node "x": there is none; known are a, b`, true},
 		{&api.RefusedError{Reason: "edge-3 is the last voter"}, 409, "refused", "edge-3 is the last voter", true},
 		{&api.UnreachableError{Node: "edge-2", Err: context.DeadlineExceeded}, 502, "node_unreachable", `node "edge-2": can't be reached: context deadline exceeded`, true},
 	} {
@@ -308,7 +308,7 @@ func TestFindMember(t *testing.T) {
 		{"2", "2", ""},
 		{"c", "", `node "c": several have the name; use an id: 4, 5`},
 		{"d", "", `node "d": several have the name; use an id: 7, 8`},
-		{"e", "", `node "e": there is none; there are a, b, b, c, c, c, d, d, 1`},
+		{"e", "", `node "e": there is none; known are a, b, b, c, c, c, d, d, 1`},
 	} {
 		m, err := api.FindMember(members, c.node)
 		if m.ID != c.id || fmt.Sprint(err) != c.err && err != nil || err == nil && c.err != "" {

@@ -67,7 +67,7 @@ func serveGuide(t *testing.T, guide []byte, ports portNames) func(block []byte) 
 	startCommand(t, data, agent)
 	t.Setenv("AGENT_ADDR", "unix://"+filepath.Join(data, "agent.sock"))
 	t.Setenv("PATH", filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
-	return func(block []byte) []byte { return play(t, dir, block) }
+	return (&shell{dir: dir}).play
 }
 
 var trailingSpaces = regexp.MustCompile("(?m) +$")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE COMMAND...   run a command that must end with this exit code
 //	await COMMAND...        run a command again and again until it succeeds
+//	keep VARIABLE           put what the last command printed into the environment
 func TestScripts(t *testing.T) {
 	tools := t.TempDir()
 	build := exec.Command("go", "build", "-o", tools, "../../examples/echo")
@@ -42,7 +44,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "keep": keep},
 	})
 }
 
@@ -60,6 +62,13 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s\nstdout:\n%sstderr:\n%s", code, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
 	}
+}
+
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep VARIABLE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {

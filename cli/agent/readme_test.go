@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the outputs of README.md anew")
 // The README's commands are run, and give what it shows. `go test ./cli/agent
 // -run Readme -update` writes the outputs anew.
 func TestReadme(t *testing.T) {
-	for _, address := range []string{":8080", "127.0.0.1:8500", "127.0.0.1:5010", "127.0.0.1:5011"} {
+	for _, address := range readmePorts {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Skipf("the README's ports are taken: %v", err)
@@ -31,8 +31,12 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := layOut(t)
-	runLaptop(t, dir)
-	fresh := consoleBlock.ReplaceAllFunc(readme, func(block []byte) []byte { return play(t, dir, block) })
+	demo := startMake(t, dir, "demo", "bin/demo")
+	laptop := startMake(t, dir, "run", "examples/laptop/run")
+	laptop.await("make run does not serve", func() bool { return exec.Command("curl", "-sf", "localhost:8080/ready").Run() == nil })
+	demo.await("make demo does not get ready", func() bool { return strings.Contains(demo.output.String(), "Ctrl-C ends all") })
+	shell := &shell{dir: dir}
+	fresh := consoleBlock.ReplaceAllFunc(readme, shell.play)
 	if *update {
 		if err := os.WriteFile("../../README.md", fresh, 0o644); err != nil {
 			t.Fatal(err)
@@ -44,6 +48,13 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// readmePorts are those of `make run` and of `make demo`.
+var readmePorts = []string{
+	":8080", "127.0.0.1:8500", "127.0.0.1:5010", "127.0.0.1:5011",
+	"127.0.0.1:8081", "127.0.0.1:8082", "127.0.0.1:8083", "127.0.0.1:8501", "127.0.0.1:8502", "127.0.0.1:8503",
+	"127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003", "127.0.0.1:9001", "127.0.0.1:9002",
+}
+
 var consoleBlock = regexp.MustCompile("(?s)```console\n.*?```")
 
 // layOut makes a folder as `make build` leaves it.
@@ -53,44 +64,59 @@ func layOut(t *testing.T) string {
 	if err := os.CopyFS(filepath.Join(dir, "examples/laptop"), os.DirFS("../../examples/laptop")); err != nil {
 		t.Fatal(err)
 	}
-	for name, pkg := range map[string]string{"agent": ".", "echo": "../../examples/echo"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "bin", name), pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build: %v\n%s", err, out)
-		}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", ".", "../../examples/echo", "../../examples/demo")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return dir
 }
 
-// runLaptop does what `make run` does, and wants it to leave nothing running.
-func runLaptop(t *testing.T, dir string) {
+// foreground is what a target of the Makefile runs until it is interrupted.
+type foreground struct {
+	t      *testing.T
+	output *lockedBuffer
+}
+
+// startMake does what a target does, and wants it to leave nothing running.
+func startMake(t *testing.T, dir, target, path string) *foreground {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(dir, "examples/laptop/run"))
+	cmd := exec.Command(filepath.Join(dir, path))
+	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	var output lockedBuffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	f := &foreground{t, &lockedBuffer{}}
+	cmd.Stdout, cmd.Stderr = f.output, f.output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("make run ended with %v:\n%s", err, &output)
+			t.Errorf("make %s ended with %v:\n%s", target, err, f.output)
 		}
 		if syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) == nil {
-			t.Error("make run left processes behind")
+			t.Errorf("make %s left processes behind", target)
 		}
 	})
-	ready := func() bool { return exec.Command("curl", "-sf", "localhost:8080/ready").Run() == nil }
-	for deadline := time.Now().Add(patience); !ready(); <-time.After(5 * time.Millisecond) {
+	return f
+}
+
+func (f *foreground) await(complaint string, ready func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(4 * patience); !ready(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("make run does not serve:\n%s", &output)
+			f.t.Fatalf("%s:\n%s", complaint, f.output)
 		}
 	}
 }
 
+// shell is the second one of the README. What it exports is kept from block to block.
+type shell struct {
+	dir      string
+	exported []string
+}
+
 // play runs the commands of a block and puts their output below each.
-func play(t *testing.T, dir string, block []byte) []byte {
-	t.Helper()
+func (s *shell) play(block []byte) []byte {
 	var out bytes.Buffer
 	out.WriteString("```console\n")
 	for line := range strings.Lines(string(block)) {
@@ -99,8 +125,12 @@ func play(t *testing.T, dir string, block []byte) []byte {
 			continue
 		}
 		out.WriteString(line)
+		if variable, ok := strings.CutPrefix(command, "export "); ok {
+			s.exported = append(s.exported, strings.TrimSpace(variable))
+			continue
+		}
 		cmd := exec.Command("bash", "-c", command)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.exported...)
 		shown, _ := cmd.CombinedOutput() // a command may be there for its error
 		out.Write(shown)
 		if len(shown) > 0 && shown[len(shown)-1] != '\n' {
@@ -111,8 +141,9 @@ func play(t *testing.T, dir string, block []byte) []byte {
 	return out.Bytes()
 }
 
-// stable takes out what differs from run to run.
+// stable takes out what differs from run to run: ids, times, who was last, for how long a node is behind.
 func stable(readme []byte) string {
-	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms`)
-	return varying.ReplaceAllString(string(readme), "…")
+	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms|slowest: edge-\d|\d+/[0-9.]+(ms|s|m\d+s)|suspect|dead|led by edge-\d`)
+	columns := regexp.MustCompile(` {2,}`)
+	return columns.ReplaceAllString(varying.ReplaceAllString(string(readme), "…"), "  ")
 }
