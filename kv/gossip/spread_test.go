@@ -141,12 +141,16 @@ func TestHeadsAndPullsAreEnough(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.change = func(_ *node, o *Options) { o.Neighbours = func(Neighbourhood) []NodeID { return nil } }
 		c.start(t, 9)
-		slowest := time.Duration(0)
-		for i := range 20 {
-			c.leader().write(t, kv.Put("a", fmt.Append(nil, i)))
-			slowest = max(slowest, c.wantSame(t, 10*time.Second))
+		for _, loss := range []float64{0, 0.2} {
+			c.net.SetLoss(loss)
+			c.net.SetDuplicate(loss)
+			slowest := time.Duration(0)
+			for i := range 20 {
+				c.leader().write(t, kv.Put("a", fmt.Append(nil, i)))
+				slowest = max(slowest, c.wantSame(t, 10*time.Second))
+			}
+			t.Logf("with loss %v all have a change after at most %v", loss, slowest)
 		}
-		t.Logf("all have a change after at most %v", slowest)
 	})
 }
 
