@@ -15,6 +15,7 @@ import (
 type Upstream struct {
 	destination string // the origin's host, as errors name it
 	address     string // what is dialled
+	host        []byte // destination, for requests without an authority
 	dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	pool        *linkPool
 }
@@ -29,7 +30,7 @@ type UpstreamOptions struct {
 
 // NewUpstream makes an upstream for an origin such as http://10.0.0.5:8080.
 func NewUpstream(origin *url.URL, options UpstreamOptions) *Upstream {
-	u := &Upstream{destination: origin.Host, address: origin.Host, dial: options.Dial, pool: newLinkPool()}
+	u := &Upstream{destination: origin.Host, address: origin.Host, host: []byte(origin.Host), dial: options.Dial, pool: newLinkPool()}
 	if origin.Port() == "" {
 		u.address = net.JoinHostPort(origin.Hostname(), "80")
 	}

@@ -63,7 +63,7 @@ func newAttempt(u *Upstream, x *exchange.Exchange, b exchange.Bounds) *attempt {
 
 // run sends the request and awaits the response's head.
 func (a *attempt) run() error {
-	head, err := AppendRequestHead(a.buf[:0], &a.x.Request)
+	head, err := a.appendHead()
 	if err != nil {
 		a.connected = true // it is not the destination that is at fault
 		return err
@@ -81,6 +81,19 @@ func (a *attempt) run() error {
 		err = a.repeat(whole)
 	}
 	return err
+}
+
+// appendHead writes the head. A request of HTTP/1.0 may have no authority; what is
+// sent on in HTTP/1.1 must, and is for the destination then.
+func (a *attempt) appendHead() ([]byte, error) {
+	r := &a.x.Request
+	if len(r.Authority) > 0 {
+		return AppendRequestHead(a.buf[:0], r)
+	}
+	r.Authority = a.u.host
+	head, err := AppendRequestHead(a.buf[:0], r)
+	r.Authority = nil
+	return head, err
 }
 
 // connect takes an idle connection, or makes one.
