@@ -1,0 +1,41 @@
+package agenttest_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"grapevine/agent/agenttest"
+	"grapevine/kv/memnet"
+)
+
+// simulate runs f in fake time with a cluster of n nodes on a calm network.
+func simulate(t *testing.T, n int, f func(t *testing.T, s *agenttest.Simulation)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New(1)
+		network.SetDelay(200*time.Microsecond, 2*time.Millisecond)
+		f(t, agenttest.Simulate(t, network, n))
+	})
+}
+
+// respond is a route that answers with a body.
+func respond(path, body string) string {
+	return fmt.Sprintf(`{"path":%q,"respond":{"status":200,"body":%q}}`, path, body)
+}
+
+// Nodes that join in a wave know each other, and hold and serve the same.
+func TestWaveOfNodesConverges(t *testing.T) {
+	for _, n := range []int{3, 9} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			simulate(t, n, func(t *testing.T, s *agenttest.Simulation) {
+				s.Voters(3)
+				s.Nodes[n-1].MustSet("gateway/routes/a", respond("/a", "a"))
+				if took := s.AwaitEqual(2 * time.Second); took > time.Second {
+					t.Errorf("a change reached all after %v", took)
+				}
+			})
+		})
+	}
+}
