@@ -259,7 +259,7 @@ func (m *member) keepRole(ctx context.Context) {
 	}
 }
 
-// dropDenied closes the connections with nodes that were revoked.
+// dropDenied has nothing to do any more with nodes that were revoked.
 func (m *member) dropDenied(ctx context.Context) {
 	dropped := map[string]bool{}
 	for {
@@ -267,6 +267,7 @@ func (m *member) dropDenied(ctx context.Context) {
 		for entry := range m.n.o.Store.View().Under(deniedPrefix) {
 			if node := string(entry.Key[len(deniedPrefix):]); !dropped[node] {
 				dropped[node] = true
+				m.gossip.Shun(gossip.NodeID(node))
 				m.mux.Drop(node)
 			}
 		}

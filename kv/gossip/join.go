@@ -210,6 +210,11 @@ func (p *Peer) ForceLeave(id NodeID) error {
 	return nil
 }
 
+// Shun makes this node take another for gone, whatever that or anybody else says,
+// until it is closed. It is for a node that is shut out and still has the gossip
+// keys; that nobody opens a stream to it is for the Options' wires.
+func (p *Peer) Shun(id NodeID) { p.members.shun(id) }
+
 func (p *Peer) spreadDeparture(name string) {
 	for range departures {
 		for _, member := range p.members.others(p.o.Meta.ID) {

@@ -85,6 +85,7 @@ type members struct {
 	joins   uint64    // how many nodes joined, which orders them
 	living  uint64    // a sum over those who live
 	moved   time.Time // when it changed
+	shunned map[NodeID]bool
 }
 
 // entry is one boot of a node.
@@ -112,6 +113,9 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if boot, ok := strings.CutPrefix(n.Name, string(meta.ID)+"-"); !ok || boot == "" || len(boot) > maxBootBytes {
 		return fmt.Errorf("it calls itself %.150q with node id %q", n.Name, string(meta.ID))
 	}
+	if m.shuns(meta.ID) {
+		return fmt.Errorf("node %s is shunned", meta.ID)
+	}
 	return nil
 }
 
@@ -127,6 +131,9 @@ func (m *members) note(n *memberlist.Node, event string) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.shunned[meta.ID] {
+		return // since NotifyAlive was asked
+	}
 	e := m.entries[n.Name]
 	if e == nil || !e.alive() {
 		m.joins++
@@ -204,7 +211,7 @@ func (m *members) heard(name string) (Member, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entries[name]
-	if e == nil {
+	if e == nil || m.shunned[e.ID] {
 		return Member{}, false
 	}
 	if e.Status == Suspect {
@@ -247,6 +254,25 @@ func (m *members) forget(id NodeID) ([]string, error) {
 		m.departs(name)
 	}
 	return names, nil
+}
+
+// shun takes a node for gone, whatever it says from now on.
+func (m *members) shun(id NodeID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shunned[id] = true
+	for _, e := range m.entries {
+		if e.ID == id {
+			e.leaving = true
+			m.set(e, Left)
+		}
+	}
+}
+
+func (m *members) shuns(id NodeID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.shunned[id]
 }
 
 // mayAnswer grants a member an answer out of turn, unless it just had one.

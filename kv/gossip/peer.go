@@ -106,7 +106,7 @@ func newPeer(o Options) (*Peer, error) {
 		pulling:   map[NodeID]bool{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.members = &members{log: p.log, entries: map[string]*entry{}}
+	p.members = &members{log: p.log, entries: map[string]*entry{}, shunned: map[NodeID]bool{}}
 	p.alarms = alarms{log: p.log, changed: &p.members.changed, raised: &p.counters.alarms, list: map[alarmKey]*Alarm{}}
 	p.puller = newPuller(p)
 	p.rejoins.load(o.Keeper)
