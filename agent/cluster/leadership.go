@@ -26,7 +26,9 @@ type leadership struct {
 	// heard is what a voter said last, on a node that has no part in raft.
 	heard leaderNews
 	moved chan struct{} // closed when heard changes
-	since time.Time     // when a leader was last known
+	// chased is when a voter was last asked for a request that waits.
+	chased time.Time
+	since  time.Time // when a leader was last known
 	// mine says that this node leads and has applied all that was committed before.
 	mine bool
 }
@@ -104,10 +106,12 @@ func (l *leadership) known() (to consensus.Leader, changed <-chan struct{}) {
 }
 
 // anyVoter is a voter that lives, at random.
-func (m *member) anyVoter() (gossip.Member, bool) {
+func (m *member) anyVoter() (gossip.Member, bool) { return m.anyVoterBut("") }
+
+func (m *member) anyVoterBut(node string) (gossip.Member, bool) {
 	var voters []gossip.Member
 	for _, member := range m.others() {
-		if member.Role == gossip.Voter {
+		if member.Role == gossip.Voter && string(member.ID) != node {
 			voters = append(voters, member)
 		}
 	}
@@ -159,10 +163,16 @@ func (l *leadership) ask(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
-	var news leaderNews
-	if err := l.m.calls.get(ctx, voter.Peer, pathLeader, &news); err != nil {
-		news = leaderNews{}
-	}
+	news, _ := l.askOne(ctx, voter) // who does not answer knows of nobody
+	l.hear(news)
+}
+
+func (l *leadership) askOne(ctx context.Context, voter gossip.Member) (news leaderNews, err error) {
+	err = l.m.calls.get(ctx, voter.Peer, pathLeader, &news)
+	return news, err
+}
+
+func (l *leadership) hear(news leaderNews) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if news != l.heard {
@@ -170,6 +180,40 @@ func (l *leadership) ask(ctx context.Context) {
 		close(l.moved)
 		l.moved = make(chan struct{})
 	}
+}
+
+// chaseEvery is how often a node without a part in raft asks who leads while a
+// request of its is under way: a leader that is cut off answers nothing, and the
+// voters have another one within seconds.
+const chaseEvery = 500 * time.Millisecond
+
+// chase asks the voters besides the leader until ctx, of a request, is over. Many
+// requests ask together no more often than one.
+func (l *leadership) chase(ctx context.Context) {
+	for sleep(ctx, chaseEvery) {
+		if l.m.inRaft() || !l.mayChase() {
+			continue
+		}
+		voter, ok := l.m.anyVoterBut(l.news().Node)
+		if !ok {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, 2*chaseEvery)
+		if news, err := l.askOne(one, voter); err == nil {
+			l.hear(news)
+		}
+		cancel()
+	}
+}
+
+func (l *leadership) mayChase() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.chased) < chaseEvery/2 {
+		return false
+	}
+	l.chased = time.Now()
+	return true
 }
 
 func (l *leadership) note() {

@@ -16,6 +16,7 @@ func (n *Node) Propose(ctx context.Context, t kv.Txn) (kv.Result, error) {
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	go m.lead.chase(ctx)
 	result, err := m.order().Propose(ctx, t)
 	return result, m.told(err)
 }
@@ -28,6 +29,7 @@ func (n *Node) Trial(ctx context.Context, t kv.Txn) (kv.Result, error) {
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	go m.lead.chase(ctx)
 	result, err := m.order().Trial(ctx, t)
 	return result, m.told(err)
 }
@@ -40,6 +42,7 @@ func (n *Node) Read(ctx context.Context) error {
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	go m.lead.chase(ctx)
 	_, err = m.order().Read(ctx)
 	return m.told(err)
 }
