@@ -27,7 +27,7 @@ func TestTwoClustersNeverMix(t *testing.T) {
 		network.SetDelay(200*time.Microsecond, 2*time.Millisecond)
 		one := agenttest.Simulate(t, network, 3)
 		two := agenttest.NewSimulation(t, network, "10.0.1")
-		two.Grow(2)
+		two.Grow(2, "voter")
 		one.Nodes[0].MustSet("app/who", `"one"`)
 		two.Nodes[0].MustSet("app/who", `"two"`)
 		two.AwaitEqual(2 * time.Second)
@@ -78,8 +78,7 @@ func isOf(s *agenttest.Simulation, id string) bool {
 
 // Who is revoked gets nothing any more, and does not come back.
 func TestRevokedNodeIsShutOut(t *testing.T) {
-	simulate(t, 4, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
 		out := s.Nodes[3]
 		s.Nodes[0].MustSet("app/a", "1")
 		s.AwaitEqual(2 * time.Second)
@@ -116,8 +115,7 @@ func TestRevokedNodeIsShutOut(t *testing.T) {
 
 // Nodes leave, among them the leader; each goes from the list of members and from raft.
 func TestLeave(t *testing.T) {
-	simulate(t, 5, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 4, 1, func(t *testing.T, s *agenttest.Simulation) {
 		for _, n := range []*agenttest.Simulated{s.AwaitLeader(10 * time.Second), edgeOf(s)} {
 			ctx, cancel := within(10 * time.Second)
 			if err := n.Cluster.Leave(ctx); err != nil {
@@ -126,10 +124,12 @@ func TestLeave(t *testing.T) {
 			cancel()
 			<-n.Left()
 			n.Stop()
-			s.AwaitAll("it is gone", 10*time.Second, func(other *agenttest.Simulated) bool { return status(other, n) == api.StatusLeft || status(other, n) == "" })
+			s.AwaitAll("it is gone", 10*time.Second, func(other *agenttest.Simulated) bool {
+				return status(other, n) == api.StatusLeft || status(other, n) == ""
+			})
 			s.AwaitAll("it votes no more", 10*time.Second, func(other *agenttest.Simulated) bool { return !isPeer(other, n) })
 		}
-		s.AwaitLeader(10 * time.Second).MustSet("app/a", "1")
+		s.AwaitLeader(10*time.Second).MustSet("app/a", "1")
 		s.AwaitEqual(2 * time.Second)
 
 		// Who left stays away until it is told to return.
@@ -180,8 +180,7 @@ func isPeer(by, of *agenttest.Simulated) bool {
 
 // A dead node is taken out by the others, a living one is not.
 func TestForceLeave(t *testing.T) {
-	simulate(t, 4, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 4, 0, func(t *testing.T, s *agenttest.Simulation) {
 		dead := s.Nodes[0]
 		ctx, cancel := within(5 * time.Minute)
 		defer cancel()
@@ -213,7 +212,7 @@ func TestAdopt(t *testing.T) {
 		one := agenttest.Simulate(t, network, 2)
 		one.Nodes[0].MustSet("app/who", `"one"`)
 		other := agenttest.NewSimulation(t, network, "10.0.1")
-		other.Grow(1)
+		other.Grow(1, "voter")
 		n := other.Nodes[0]
 		n.MustSet("app/who", `"other"`)
 		n.MustSet("app/mine", "1")
@@ -231,13 +230,7 @@ func TestAdopt(t *testing.T) {
 		for _, member := range one.Nodes {
 			member.Await("the newcomer", 10*time.Second, func() bool { return member.Alive() == 3 })
 		}
-		ctx, cancel := within(10 * time.Second)
-		defer cancel()
-		for _, id := range []string{one.Nodes[1].ID, n.ID} {
-			if err := one.Nodes[0].Cluster.Promote(ctx, id); err != nil {
-				t.Errorf("vote for %s: %v", id, err)
-			}
-		}
+		one.AwaitVoters(3) // it has become one of them
 		n.MustSet("app/who", `"all"`)
 		one.Nodes[1].Await("the change", 5*time.Second, func() bool { return one.Nodes[1].Get("app/who") == `"all"` })
 		// The same flags do no harm at the next start.
@@ -250,9 +243,9 @@ func TestAdopt(t *testing.T) {
 
 // A token for edges makes no voter, whatever the node asks for.
 func TestEdgeTokenMakesNoVoter(t *testing.T) {
-	simulate(t, 2, func(t *testing.T, s *agenttest.Simulation) {
+	simulate(t, 3, 0, func(t *testing.T, s *agenttest.Simulation) {
 		edge := s.Add().Joins(s.Nodes[0].Token("edge")).Start()
-		edge.Await("to be in", 10*time.Second, func() bool { return edge.Alive() == 3 })
+		edge.Await("to be in", 10*time.Second, func() bool { return edge.Alive() == 4 })
 		if edge.Role() != "edge" {
 			t.Errorf("it is a %s", edge.Role())
 		}

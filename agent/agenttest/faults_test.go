@@ -14,8 +14,7 @@ import (
 
 // Without its leader a cluster writes again within 5 s, by itself.
 func TestLeaderCrashes(t *testing.T) {
-	simulate(t, 4, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
 		for round := range 4 {
 			leader := s.AwaitLeader(10 * time.Second)
 			leader.Crash()
@@ -33,15 +32,14 @@ func TestLeaderCrashes(t *testing.T) {
 			if got := leader.Get("app/round"); got != fmt.Sprint(round) {
 				t.Errorf("round %d: %s has %q", round, leader.Name, got)
 			}
-			s.AwaitAll("all members", 40*time.Second, func(n *agenttest.Simulated) bool { return n.Alive() == 4 })
+			s.AwaitMembers(4)
 		}
 	})
 }
 
 // A leader that stops hands over: nobody waits for an election.
-func TestLeaderStops(t *testing.T) {
-	simulate(t, 3, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+func TestLeaderThatStopsHandsOver(t *testing.T) {
+	simulate(t, 3, 0, func(t *testing.T, s *agenttest.Simulation) {
 		leader := s.AwaitLeader(10 * time.Second)
 		leader.Stop()
 		next := s.AwaitLeader(500 * time.Millisecond)
@@ -60,8 +58,7 @@ func TestLeaderStops(t *testing.T) {
 func TestMinorityIsCutOff(t *testing.T) {
 	for name, withLeader := range map[string]bool{"with the leader": true, "without the leader": false} {
 		t.Run(name, func(t *testing.T) {
-			simulate(t, 5, func(t *testing.T, s *agenttest.Simulation) {
-				s.Voters(3)
+			simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
 				s.Nodes[4].MustSet("gateway/routes/a", respond("/a", "before"))
 				s.AwaitEqual(2 * time.Second)
 				leader := s.AwaitLeader(10 * time.Second)
@@ -96,7 +93,7 @@ func TestMinorityIsCutOff(t *testing.T) {
 					t.Errorf("%s has %s", minority[0].Name, got)
 				}
 				s.AwaitLeader(5 * time.Second)
-				s.AwaitAll("all members", 40*time.Second, func(n *agenttest.Simulated) bool { return n.Alive() == 5 })
+				s.AwaitMembers(5)
 			})
 		})
 	}
@@ -127,8 +124,7 @@ func roleIn(nodes []*agenttest.Simulated, voter bool) (*agenttest.Simulated, boo
 
 // All nodes lose power at the same time and come back.
 func TestAllRestartAtOnce(t *testing.T) {
-	simulate(t, 5, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
 		s.Nodes[4].MustSet("gateway/routes/a", respond("/a", "a"))
 		s.AwaitEqual(2 * time.Second)
 		for _, n := range s.Nodes {
@@ -142,7 +138,7 @@ func TestAllRestartAtOnce(t *testing.T) {
 			}
 		}
 		s.AwaitLeader(10 * time.Second)
-		s.AwaitAll("all members", 40*time.Second, func(n *agenttest.Simulated) bool { return n.Alive() == 5 })
+		s.AwaitMembers(5)
 		s.Nodes[3].MustSet("app/b", "2")
 		s.AwaitEqual(2 * time.Second)
 	})
@@ -150,8 +146,7 @@ func TestAllRestartAtOnce(t *testing.T) {
 
 // A node that was away for long gets what it missed.
 func TestNodeReturns(t *testing.T) {
-	simulate(t, 5, func(t *testing.T, s *agenttest.Simulation) {
-		s.Voters(3)
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
 		away := s.Nodes[4]
 		s.Nodes[0].MustSet("app/gone", "1")
 		s.AwaitEqual(2 * time.Second)
@@ -162,13 +157,13 @@ func TestNodeReturns(t *testing.T) {
 		if _, err := s.Nodes[0].Delete("app/gone", 5*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(24 * time.Hour)
+		<-time.After(10 * time.Minute)
 		away.Start()
 		s.AwaitEqual(5 * time.Second)
 		if got := away.Get("app/gone"); got != "" {
 			t.Errorf("a deleted key is back: %s", got)
 		}
-		s.AwaitAll("all members", 40*time.Second, func(n *agenttest.Simulated) bool { return n.Alive() == 5 })
+		s.AwaitMembers(5)
 	})
 }
 
@@ -179,7 +174,6 @@ func TestLossOfPackets(t *testing.T) {
 		network.SetDelay(200*time.Microsecond, 2*time.Millisecond)
 		network.SetLoss(0.2)
 		s := agenttest.Simulate(t, network, 9)
-		s.Voters(3)
 		for i := range 50 {
 			s.Nodes[i%9].MustSet(fmt.Sprintf("app/%d", i), fmt.Sprint(i))
 			if took := s.AwaitEqual(5 * time.Second); took > 2*time.Second {
@@ -187,6 +181,6 @@ func TestLossOfPackets(t *testing.T) {
 			}
 			<-time.After(time.Second)
 		}
-		s.AwaitAll("all members", 40*time.Second, func(n *agenttest.Simulated) bool { return n.Alive() == 9 })
+		s.AwaitMembers(9)
 	})
 }

@@ -28,14 +28,25 @@ type Simulation struct {
 }
 
 // Simulate starts a cluster of n nodes, called node-1 and so on, at 10.0.0.1 and so
-// on, and returns when all of them know each other. The first one votes; see
-// Voters. They stop with the test.
+// on, and returns when all of them know each other and their voters. They stop with
+// the test.
 func Simulate(t testing.TB, network *memnet.Network, n int) *Simulation {
 	t.Helper()
 	s := NewSimulation(t, network, "10.0.0")
-	s.Grow(n)
-	s.AwaitAll("all members", 30*time.Second, func(node *Simulated) bool { return node.Alive() == n })
+	s.Grow(n, "voter")
+	s.AwaitVoters(votersOf(n))
 	return s
+}
+
+// votersOf is how many of n nodes that may vote do, see consensus.Decide.
+func votersOf(n int) int {
+	switch {
+	case n < 3:
+		return min(n, 1)
+	case n < 7:
+		return 3
+	}
+	return 5
 }
 
 // NewSimulation is a cluster without nodes yet, whose addresses begin with subnet,
@@ -56,21 +67,28 @@ func (s *Simulation) close() {
 	<-time.After(lastProbes)
 }
 
-// Grow adds nodes until there are n. The first one founds the cluster, and all
-// others join it at the same time.
-func (s *Simulation) Grow(n int) {
+// Grow adds n nodes with a token for a role, and returns when all know each other.
+// The first node of all founds the cluster, and all others join it at the same time.
+func (s *Simulation) Grow(n int, role string) {
 	s.t.Helper()
-	if len(s.Nodes) == 0 && n > 0 {
+	if len(s.Nodes) == 0 {
+		n--
 		s.Add().Start()
-		s.Nodes[0].Await("a leader", 10*time.Second, func() bool { return s.Nodes[0].Leader() != "" })
+		s.AwaitLeader(10 * time.Second)
 	}
-	if len(s.Nodes) >= n {
-		return
+	if n > 0 {
+		token := s.Nodes[0].Token(role)
+		for range n {
+			s.Add().Joins(token).Start()
+		}
 	}
-	token := s.Nodes[0].Token("voter")
-	for len(s.Nodes) < n {
-		s.Add().Joins(token).Start()
-	}
+	s.AwaitMembers(len(s.up()))
+}
+
+// AwaitMembers waits until every node that is up sees n nodes alive.
+func (s *Simulation) AwaitMembers(n int) {
+	s.t.Helper()
+	s.AwaitAll(fmt.Sprintf("%d members", n), time.Minute, func(node *Simulated) bool { return node.Alive() == n })
 }
 
 // Add makes a node that is not started: alone it would found a cluster.
@@ -90,39 +108,10 @@ func (s *Simulation) Add() *Simulated {
 	return n
 }
 
-// Voters gives votes until there are n voters, and waits until all nodes know.
-func (s *Simulation) Voters(n int) {
+// AwaitVoters waits until there are n voters, and all nodes know.
+func (s *Simulation) AwaitVoters(n int) {
 	s.t.Helper()
-	first := s.Nodes[0]
-	var last error
-	first.Await(fmt.Sprintf("%d voters", n), time.Minute, func() bool {
-		var voters int
-		voters, last = s.giveVote(first, n)
-		return voters == n
-	}, func() any { return last })
-	s.AwaitAll(fmt.Sprintf("%d voters", n), 30*time.Second, func(node *Simulated) bool { return node.Cluster.Standing().Voters == n })
-}
-
-// giveVote gives one vote, if there are to be more than there are.
-func (s *Simulation) giveVote(by *Simulated, want int) (voters int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	peers, err := by.Cluster.Peers(ctx)
-	if err != nil {
-		return 0, err
-	}
-	votes := map[string]bool{}
-	for _, p := range peers {
-		if votes[p.ID] = p.Role == "voter"; votes[p.ID] {
-			voters++
-		}
-	}
-	for _, n := range s.Nodes {
-		if voters < want && !votes[n.ID] && n.Up() {
-			return voters, by.Cluster.Promote(ctx, n.ID)
-		}
-	}
-	return voters, nil
+	s.AwaitAll(fmt.Sprintf("%d voters", n), time.Minute, func(node *Simulated) bool { return node.Cluster.Standing().Voters == n })
 }
 
 // Leader is the node that leads, as the others see it too; nil if they don't agree.
