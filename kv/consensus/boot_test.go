@@ -262,7 +262,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := c.nodes[1]
-		for n := range 12 {
+		for n := range 6 {
 			other.mustPut(kv.Key(fmt.Sprint("large/", n)), string(make([]byte, 200<<10)))
 		}
 		c.eventually("the problem", func() bool { return errors.Is(full.raft.Problem(), kv.ErrDiskFull) })
@@ -270,7 +270,7 @@ func TestFullDisk(t *testing.T) {
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
-		for n := range 12 {
+		for n := range 6 {
 			other.mustPut(kv.Key(fmt.Sprint("large/", n)), "")
 		}
 		c.eventually("no problem", func() bool { return full.raft.Problem() == nil })

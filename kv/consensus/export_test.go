@@ -120,3 +120,5 @@ func (r *Raft) SendSnapshot(to, address string) (installed bool, err error) {
 	return response.Success, err
 }
 
+// ApplyRaw has raft commit an entry as it is.
+func (r *Raft) ApplyRaw(data []byte) error { return r.instance().raft.Apply(data, 0).Error() }
