@@ -50,7 +50,7 @@ func (l *leadership) changed(leads bool) {
 	l.mu.Lock()
 	l.mine = leads
 	l.mu.Unlock()
-	if g := l.m.gossip; g != nil {
+	if g := l.m.met.Load(); g != nil {
 		g.Refresh()
 	}
 }

@@ -30,6 +30,8 @@ type member struct {
 	raft   *consensus.Raft // nil on an edge
 	edge   *consensus.Edge // the way of writes while raft has no part for this node
 	gossip *gossip.Peer
+	// met is gossip once it is there. It is for what raft calls, which begins before.
+	met    atomic.Pointer[gossip.Peer]
 	remote *consensus.Client
 	door   *identity.Door
 	calls  *calls
@@ -71,6 +73,8 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 	if m.gossip, err = gossip.Open(m.gossipOptions()); err != nil {
 		return err
 	}
+	m.met.Store(m.gossip)
+	m.gossip.Refresh() // raft may have had a leader before
 	m.serve()
 	n.member.Store(m)
 	served := n.serves()
@@ -125,10 +129,11 @@ func (m *member) raftOptions(server string) consensus.Options {
 
 // addressOfServer is where the node of a server id is now, as gossip knows.
 func (m *member) addressOfServer(server string) (string, bool) {
-	if m.gossip == nil {
+	met := m.met.Load()
+	if met == nil {
 		return "", false
 	}
-	for _, member := range m.gossip.Members() {
+	for _, member := range met.Members() {
 		if string(member.ID) == consensus.NodeOf(server) && alive(member) {
 			return member.Peer, true
 		}

@@ -130,9 +130,6 @@ func (m *member) behindSince(rev kv.Rev) int64 {
 
 // nameOf is the name of a node, its id where that is not known.
 func (m *member) nameOf(node string) string {
-	if m.gossip == nil {
-		return node
-	}
 	for _, member := range m.gossip.Members() {
 		if string(member.ID) == node {
 			return member.Name
