@@ -118,6 +118,9 @@ func portOf(authority []byte, scheme string) []byte {
 // forwardingField tells whether name is a forwarding field, or becomes one in
 // a backend that reads "_" and "-" as the same.
 func forwardingField(name []byte) bool {
+	if len(name) == 0 || name[0]|0x20 != 'x' && name[0]|0x20 != 'f' { // most names: all of ours begin so
+		return false
+	}
 	for _, field := range forwardingFields {
 		if exchange.SameField(name, field) {
 			return true

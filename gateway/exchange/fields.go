@@ -71,10 +71,17 @@ func (f *Fields) Del(name string) {
 // DelFunc removes every line whose name del accepts.
 func (f *Fields) DelFunc(del func(name []byte) bool) { f.drop(0, del) }
 
-// drop removes matching lines from index from on, keeping the order.
+// drop removes matching lines from index from on, keeping the order. Mostly there
+// are none, and then nothing is written.
 func (f *Fields) drop(from int, del func(name []byte) bool) {
+	for from < len(*f) && !del((*f)[from].Name) {
+		from++
+	}
+	if from == len(*f) {
+		return
+	}
 	kept := (*f)[:from]
-	for _, field := range (*f)[from:] {
+	for _, field := range (*f)[from+1:] {
 		if !del(field.Name) {
 			kept = append(kept, field)
 		}
