@@ -58,6 +58,7 @@ var doors = map[string][]string{
 	"github.com/urfave/cli/v2":                   {"cli"},
 	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
 	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},
+	"github.com/coder/websocket":                 {"gateway", "cli/agent"}, // their tests
 }
 
 func TestFloors(t *testing.T) {
