@@ -26,7 +26,7 @@ Data and logs are in %[2]s. In another shell, in this folder:
   bin/agent config set gateway/routes/shop 'path=/shop/{**catch-all},backends=http://%[5]s' --wait all
   curl -i http://%[6]s/shop/
   kill -9 %[7]d    # %[8]s, which leads: the others serve on, and writes go on within seconds
-  bin/agent config set gateway/routes/shop 'path=/shop/{**catch-all},backends=http://%[9]s' --wait all
+  bin/agent config set gateway/routes/shop 'path=/shop/{**catch-all},backends=http://%[9]s' --wait all --timeout 30s
   bin/agent status
 
 Enter starts again what was killed. Ctrl-C ends all, and removes %[2]s.
