@@ -119,31 +119,47 @@ type shell struct {
 func (s *shell) play(block []byte) []byte {
 	var out bytes.Buffer
 	out.WriteString("```console\n")
-	for line := range strings.Lines(string(block)) {
-		command, ok := strings.CutPrefix(line, "$ ")
-		if !ok {
-			continue
-		}
+	for _, step := range commandLine.FindAllStringSubmatch(string(block), -1) {
+		line, command, shown := step[1], step[2], step[3]
 		out.WriteString(line)
 		if variable, ok := strings.CutPrefix(command, "export "); ok {
-			s.exported = append(s.exported, strings.TrimSpace(variable))
+			s.exported = append(s.exported, variable)
 			continue
 		}
-		cmd := exec.Command("bash", "-c", command)
-		cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.exported...)
-		shown, _ := cmd.CombinedOutput() // a command may be there for its error
-		out.Write(shown)
-		if len(shown) > 0 && shown[len(shown)-1] != '\n' {
-			out.WriteByte('\n')
-		}
+		out.WriteString(s.settle(command, shown))
 	}
 	out.WriteString("```")
 	return out.Bytes()
 }
 
-// stable takes out what differs from run to run: ids, times, who was last, for how long a node is behind.
+// commandLine is a command of a block with what is shown below it.
+var commandLine = regexp.MustCompile(`(?m)^(\$ (.*)\n)((?:[^$\x60].*\n|\n)*)`)
+
+// settle runs a command. What the nodes say of each other takes a moment until all say the same: such a command is run
+// again while it does not give what is shown.
+func (s *shell) settle(command, shown string) string {
+	patient := strings.HasPrefix(command, "bin/agent members") || strings.HasPrefix(command, "bin/agent status")
+	for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
+		got := s.run(command)
+		if !patient || stable([]byte(got)) == stable([]byte(shown)) || time.Now().After(deadline) {
+			return got
+		}
+	}
+}
+
+func (s *shell) run(command string) string {
+	cmd := exec.Command("bash", "-c", command)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.exported...)
+	shown, _ := cmd.CombinedOutput() // a command may be there for its error
+	if len(shown) > 0 && shown[len(shown)-1] != '\n' {
+		shown = append(shown, '\n')
+	}
+	return string(shown)
+}
+
+// stable takes out what differs from run to run: ids, times, who was last, what was heard last of a node that is behind.
 func stable(readme []byte) string {
-	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms|slowest: edge-\d|\d+/[0-9.]+(ms|s|m\d+s)|suspect|dead|led by edge-\d`)
+	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms|slowest: edge-\d|\d+ +\d+/[0-9.]+(ms|s|m\d+s)|led by edge-\d`)
 	columns := regexp.MustCompile(` {2,}`)
 	return columns.ReplaceAllString(varying.ReplaceAllString(string(readme), "…"), "  ")
 }
