@@ -65,6 +65,52 @@ func TestSnapshotOverConflictingTail(t *testing.T) {
 	}
 }
 
+// A follower whose log begins right after another's snapshot has entries of a lost
+// term there. The point where the two logs part is the snapshot itself, of which
+// the log knows nothing: it must not need another snapshot, for there may be none
+// that is newer.
+func TestConflictRightAfterASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 699, 3)
+		c.change = func(_ *node, o *consensus.Options) { o.Timing.TrailingEntries = 1 }
+		defer c.stop()
+		c.begin()
+		c.leader().mustPut("a", "1")
+		c.agree()
+		leader := c.leader()
+		follower := c.others(leader)[0]
+		follower.kill()
+		for n := range 20 {
+			leader.mustPut("k", fmt.Sprint(n))
+		}
+		if err := leader.raft.TakeSnapshot(); err != nil {
+			t.Fatal(err)
+		}
+		follower.start()
+		c.agree()
+		at := leader.raft.LastIndex()
+		c.eventually("the snapshot is taken", func() bool { return follower.raft.LastIndex() == at })
+		follower.kill()
+		if first := follower.home.First(); first != 0 {
+			t.Fatalf("its log begins at %d; want an empty one", first)
+		}
+		for n := range uint64(3) {
+			if err := follower.home.Append(at+1+n, leader.raft.Term()-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for n := range 5 {
+			leader.mustPut("l", fmt.Sprint(n))
+		}
+		follower.start()
+		began := time.Now()
+		c.agree()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the follower caught up after %v", took)
+		}
+	})
+}
+
 // A snapshot that comes once more, late, is acknowledged and takes nothing back.
 func TestLateSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -174,14 +174,17 @@ func (i *instance) isSettled() (term uint64, ok bool) {
 }
 
 // end ends raft and everything that serves it. turn is held while writes are made.
-func (i *instance) end(turn token) {
+func (i *instance) end(turn token, t *transport) {
 	select {
 	case turn <- struct{}{}:
 		defer turn.unlock()
 	case <-time.After(drainFor):
 	}
 	close(i.ending)
-	i.raft.Shutdown().Error() // never fails
+	ended := i.raft.Shutdown()
+	t.cut()       // raft waits for its calls, and a silent peer's take long
+	ended.Error() // never fails
 	close(i.ended)
 	i.tasks.Wait()
+	t.resume()
 }

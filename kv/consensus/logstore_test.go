@@ -293,6 +293,46 @@ func readImage(t *testing.T, file []byte) ([]raft.Log, uint64) {
 	return image(t, dir)
 }
 
+// However much is written, the file stays within some times of what the log holds
+// (hashicorp/consul #21875, #5181): compaction frees pages, and they are used again.
+func TestLogStaysSmall(t *testing.T) {
+	total := uint64(20_000)
+	if os.Getenv("GRAPEVINE_LONG") == "1" {
+		total = 200_000
+	}
+	const kept, threshold, size = 1000, 800, 400
+	dir := testDir(t)
+	log, err := openLogStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.close()
+	for at := uint64(1); at < total; at += 20 {
+		var added []*raft.Log
+		for n := range uint64(20) {
+			added = append(added, &raft.Log{Index: at + n, Term: 1, Data: make([]byte, size)})
+		}
+		if err := log.StoreLogs(added); err != nil {
+			t.Fatal(err)
+		}
+		first, _ := log.FirstIndex()
+		if last := at + 19; last-first > kept+threshold {
+			if err := log.DeleteRange(first, last-kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := int64((kept + threshold) * (size + recordHead + 4))
+	t.Logf("%d entries were written: the file has %d bytes, the log held up to %d", total, info.Size(), live)
+	if info.Size() > 4*live {
+		t.Errorf("the file has %d bytes; want at most four times %d", info.Size(), live)
+	}
+}
+
 // A garbled file is refused by name, or reads as it should, and never panics. Whoever
 // starts the node learns that it has to rejoin.
 func TestGarbledLog(t *testing.T) {

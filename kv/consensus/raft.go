@@ -144,7 +144,7 @@ func (r *Raft) stop() {
 	r.mu.Lock()
 	r.current, r.fallback = nil, voters
 	r.mu.Unlock()
-	i.end(r.turn)
+	i.end(r.turn, r.transport)
 	r.signalMoved()
 }
 

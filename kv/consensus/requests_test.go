@@ -41,6 +41,50 @@ func TestReadSeesWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
+// A new leader answers nothing before it has applied what its predecessor
+// acknowledged last, which it may have in its log without knowing that it counts.
+func TestNewLeaderHasAppliedAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 20, 3)
+		defer c.stop()
+		c.begin()
+		c.leader().mustPut("k", "begin")
+		for n := range 25 {
+			c.agree()
+			leader := c.leader()
+			leader.mustPut("k", fmt.Sprint(n))
+			leader.kill()
+			next := c.leaderAtOnce()
+			view, err := next.raft.Read(t.Context())
+			if entry, _ := view.Get("k"); err != nil || string(entry.Value) != fmt.Sprint(n) {
+				t.Fatalf("round %d: the new leader reads %s, %v", n, entry.Value, err)
+			}
+			leader.start()
+		}
+	})
+}
+
+// leaderAtOnce returns the moment that a node takes itself for the leader.
+func (c *cluster) leaderAtOnce() *node {
+	for {
+		var changes []<-chan struct{}
+		for _, n := range c.nodes {
+			if n.raft == nil {
+				continue
+			}
+			_, here, changed := n.raft.Leader()
+			if here {
+				return n
+			}
+			changes = append(changes, changed)
+		}
+		select {
+		case <-changes[0]:
+		case <-changes[1]:
+		}
+	}
+}
+
 // A leader that is cut off neither reads nor writes, nor answers what would need no
 // write; its clients learn that there is no quorum.
 func TestLeaderThatIsCutOff(t *testing.T) {

@@ -20,9 +20,11 @@ type streams struct {
 	address address
 	dial    Dial
 
-	mu     sync.Mutex // guards open and closed
-	open   map[*stream]struct{}
-	closed bool
+	mu   sync.Mutex // guards all below
+	open map[*stream]struct{}
+	// up is what dials live under, nil while there is to be no connection.
+	up   context.Context
+	down context.CancelFunc
 }
 
 // address is a host and port by which other nodes reach this one.
@@ -32,7 +34,30 @@ func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
 func newStreams(listener net.Listener, own string, dial Dial) *streams {
-	return &streams{Listener: listener, address: address(own), dial: dial, open: map[*stream]struct{}{}}
+	s := &streams{Listener: listener, address: address(own), dial: dial}
+	s.resume()
+	return s
+}
+
+// resume allows connections.
+func (s *streams) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = map[*stream]struct{}{}
+	s.up, s.down = context.WithCancel(context.Background())
+}
+
+// cut ends all connections and dials, so that nobody waits for a peer that is
+// silent, and allows no others until resume.
+func (s *streams) cut() {
+	s.mu.Lock()
+	open := s.open
+	s.open, s.up = nil, nil
+	s.down()
+	s.mu.Unlock()
+	for conn := range open {
+		conn.Conn.Close()
+	}
 }
 
 func (s *streams) Addr() net.Addr { return s.address }
@@ -46,7 +71,13 @@ func (s *streams) Accept() (net.Conn, error) {
 }
 
 func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	if up == nil {
+		return nil, net.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(up, timeout)
 	defer cancel()
 	conn, err := s.dial(ctx, string(to))
 	if err != nil {
@@ -58,7 +89,7 @@ func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 func (s *streams) track(conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.up == nil {
 		conn.Close()
 		return nil, net.ErrClosed
 	}
@@ -69,13 +100,7 @@ func (s *streams) track(conn net.Conn) (net.Conn, error) {
 
 // Close closes the listener and every connection.
 func (s *streams) Close() error {
-	s.mu.Lock()
-	open := s.open
-	s.closed, s.open = true, nil
-	s.mu.Unlock()
-	for conn := range open {
-		conn.Conn.Close()
-	}
+	s.cut()
 	return s.Listener.Close()
 }
 

@@ -55,10 +55,11 @@ var (
 // It outlives the instances of raft: each is served by its own forward.
 type transport struct {
 	*raft.NetworkTransport
-	calls chan raft.RPC
-	watch *watchdog
-	log   *slog.Logger
-	peers *peers
+	streams *streams
+	calls   chan raft.RPC
+	watch   *watchdog
+	log     *slog.Logger
+	peers   *peers
 }
 
 func newTransport(s *streams, watch *watchdog, provider raft.ServerAddressProvider, log *slog.Logger) *transport {
@@ -67,7 +68,7 @@ func newTransport(s *streams, watch *watchdog, provider raft.ServerAddressProvid
 			Stream: s, MaxPool: idleConns, MaxRPCsInFlight: callsInFlight, Timeout: rpcTimeout,
 			Logger: raftLogger{log: log}, ServerAddressProvider: provider,
 		}),
-		calls: make(chan raft.RPC), watch: watch, log: log, peers: newPeers(),
+		streams: s, calls: make(chan raft.RPC), watch: watch, log: log, peers: newPeers(),
 	}
 }
 
@@ -80,10 +81,15 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 // Close does nothing: raft calls it at the end of each instance.
 func (t *transport) Close() error { return nil }
 
-// end closes the connections.
-func (t *transport) end() {
-	t.CloseStreams()
-	t.NetworkTransport.Close()
+// end closes the transport with its connections.
+func (t *transport) end() { t.NetworkTransport.Close() }
+
+// cut ends all calls under way, and allows no others until resume.
+func (t *transport) cut() { t.streams.cut() }
+
+func (t *transport) resume() {
+	t.CloseStreams() // it keeps some that are cut
+	t.streams.resume()
 }
 
 // forward passes calls to an instance of raft until it ends, or until it has to be
