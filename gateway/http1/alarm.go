@@ -2,12 +2,18 @@ package http1
 
 import (
 	"errors"
+	"os"
 	"sync/atomic"
 	"time"
 )
 
 // errSlowClient is a client that did not take, or send, the next bytes in time.
 var errSlowClient = errors.New("the client is too slow")
+
+// tooSlow tells whether a write ended because the client did not take it in time.
+func tooSlow(err error) bool {
+	return err == errSlowClient || errors.Is(err, os.ErrDeadlineExceeded)
+}
 
 // alarm is a deadline of one side of a connection. Its owner sets and rests it,
 // the sweeper lets it ring. The zero alarm rests.

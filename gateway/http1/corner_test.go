@@ -208,3 +208,43 @@ func TestSplicedBodyThatIsTakenTooSlowly(t *testing.T) {
 		}
 	}
 }
+
+// A client that is cut because it does not read is reset: what it has not taken
+// would lie in the kernel until it does, which may be never.
+func TestSlowReaderIsReset(t *testing.T) {
+	for _, target := range []string{"/plain", "/chunks"} {
+		ended := make(chan error, 1)
+		c := dial(t, listen(t, &http1.Server{WriteTimeout: 100 * time.Millisecond, Handler: exchange.HandlerFunc(func(x *exchange.Exchange) {
+			x.OnFinish(hook(ended))
+			if body := strings.Repeat("x", 50<<20); string(x.Request.Target) == "/plain" {
+				text(x, body)
+			} else {
+				stream(x, strings.NewReader(body))
+			}
+		})}))
+		c.send("GET " + target + " HTTP/1.1\r\n" + host + "\r\n")
+		if err := <-ended; err == nil {
+			t.Fatal("the response was sent")
+		}
+		if rest, clean := c.ends(); clean {
+			t.Errorf("%s: after %d bytes comes an end as any other", target, len(rest))
+		}
+	}
+}
+
+// So is the client of a tunnel.
+func TestSlowReaderOfATunnelIsReset(t *testing.T) {
+	address, fars, ended := tunnelServer(t, &http1.Server{WriteTimeout: 100 * time.Millisecond})
+	c := dial(t, address)
+	c.send(upgrade)
+	c.expect(switched)
+	far := <-fars
+	defer far.Close()
+	go func() { _, _ = io.CopyN(far, zeros{}, 50<<20) }()
+	if err := <-ended; err == nil {
+		t.Error("it ended well")
+	}
+	if rest, clean := c.ends(); clean {
+		t.Errorf("after %d bytes comes an end as any other", len(rest))
+	}
+}

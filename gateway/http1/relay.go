@@ -108,7 +108,10 @@ func (r *relay) copyDown() {
 		n, err := r.far.Read(buf)
 		r.idle.Reset(r.bound)
 		if n > 0 {
-			if writeErr := r.send(buf[:n]); writeErr != nil {
+			if writeErr := r.send(buf[:n]); tooSlow(writeErr) {
+				r.c.reset() // as a response is
+				err = writeErr
+			} else if writeErr != nil {
 				err = writeErr
 			} else {
 				r.down += int64(n)

@@ -203,6 +203,8 @@ func (t *turn) exchange() next {
 	switch {
 	case err != nil && p.framing == ByClose: // where the connection's end is the body's
 		return breakOff
+	case tooSlow(err): // what it has not taken would lie in the kernel until it does
+		return breakOff
 	case err != nil:
 		return end
 	case !p.keep && t.body.settled() && t.ahead() == 0 && !t.head.KeepAlive:
