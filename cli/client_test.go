@@ -94,6 +94,7 @@ func TestLostAnswers(t *testing.T) {
 	}{
 		{"config set app/x 1", exitFailure, "the connection broke before an answer came: EOF. The change may have been written.\ntry: agent config list --long app/x\n"},
 		{"config set app/x 1 --timeout 20ms --wait none -m hang", exitFailure, "no answer within 20ms. The change may have been written.\ntry: agent config list --long app/x\n"},
+		{"config set app/x 1 --timeout 20ms -m hang", exitFailure, "no answer within 40ms. The change may have been written.\ntry: agent config list --long app/x\n"},
 		{"config set app/x 1 --dry-run", exitUnreachable, "the connection broke before an answer came: EOF. Nothing was written.\n"},
 		{"status --timeout 20ms", exitUnreachable, "no answer within 20ms\ntry: a longer --timeout\n"},
 		{"config watch app --timeout 20ms", exitUnreachable, "no answer within 20ms\ntry: a longer --timeout\n"},
