@@ -103,6 +103,11 @@ func askOnce(address, path string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
+	return askOn(conn, path)
+}
+
+// askOn sends a request on a connection on which no other one is under way.
+func askOn(conn net.Conn, path string) (string, error) {
 	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
 		return "", err
