@@ -11,8 +11,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// An agent that is told to stop lets WebSockets live for its grace and drain, then tells them that it goes away, and
-// ends well.
+// An agent that is told to stop lets WebSockets live until it has drained, or is told a second time. Then it tells them
+// that it goes away, and ends well.
 func TestWebSocketsOfAnAgentThatStops(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
@@ -28,7 +28,7 @@ func TestWebSocketsOfAnAgentThatStops(t *testing.T) {
 		}
 	}))
 	t.Cleanup(backend.Close)
-	p := startAgent(t, t.TempDir(), "--grace", "300ms", "--drain", "300ms")
+	p := startAgent(t, t.TempDir())
 	p.must("PUT", "/v1/kv/gateway/routes/ws?wait=local", fmt.Sprintf(`{"path":"/ws","backends":[%q]}`, backend.URL))
 	c, _, err := websocket.Dial(t.Context(), "ws://"+p.proxy+"/ws", nil)
 	if err != nil {
@@ -47,7 +47,8 @@ func TestWebSocketsOfAnAgentThatStops(t *testing.T) {
 	echo("before")
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	eventually(t, "the agent says that it stops", func() bool { return strings.Contains(p.output.String(), "agent is stopping") })
-	echo("in the grace")
+	echo("while it drains")
+	p.cmd.Process.Signal(syscall.SIGTERM)
 	if _, _, err := c.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("the client sees %v", err)
 	}
