@@ -107,10 +107,11 @@ func readMark(store *kv.Store) (server string, joined uint64, err error) {
 
 // mend completes what a crash cut off while another's snapshot was taken: the
 // snapshot is there, and so is a log that it was to replace. A log that leads on
-// from the snapshot stays.
+// from the snapshot stays. One that begins later has lost what was before, and
+// with it the means to tell what this node has agreed to.
 func (h *home) mend() error {
 	newest, err := h.newest()
-	if err != nil || newest == nil {
+	if err != nil {
 		return err
 	}
 	first, err := h.backend.FirstIndex()
@@ -118,10 +119,17 @@ func (h *home) mend() error {
 		return err
 	}
 	last, err := h.backend.LastIndex()
-	if err != nil || first == newest.Index+1 {
+	switch {
+	case err != nil:
 		return err
+	case newest == nil:
+		return fmt.Errorf("%w: its log begins at entry %d, and there is no snapshot", ErrRejoin, first)
+	case first > newest.Index+1:
+		return fmt.Errorf("%w: its log begins at entry %d, its newest snapshot ends at %d", ErrRejoin, first, newest.Index)
+	case first == newest.Index+1:
+		return nil
 	}
-	if first <= newest.Index && newest.Index <= last {
+	if newest.Index <= last {
 		var entry raft.Log
 		if err := h.backend.GetLog(newest.Index, &entry); err != nil || entry.Term == newest.Term {
 			return err

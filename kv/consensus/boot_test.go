@@ -305,7 +305,8 @@ func TestHandOver(t *testing.T) {
 		to.mustPut("b", "2")
 		// One of the others is dead: the other one is picked.
 		dead, alive := c.others(to)[0], c.others(to)[1]
-		dead.host.PowerOff() // it refuses nothing, it is silent
+		<-time.After(time.Second) // all are known to be caught up
+		dead.host.PowerOff()      // it refuses nothing, it is silent
 		dead.kill()
 		<-time.After(4 * time.Second) // longer than a server counts as heard of
 		began = time.Now()

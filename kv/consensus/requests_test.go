@@ -271,6 +271,41 @@ func TestAnswersAreRepeated(t *testing.T) {
 	})
 }
 
+// A request that is asked twice while neither has been done is done once.
+func TestSameRequestInOneRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 26, 1)
+		defer c.stop()
+		c.begin()
+		leader := c.leader()
+		leader.mustPut("first", "")
+		back := make(chan struct{})
+		leader.home.SetFault(func(string) error { <-back; return nil })
+		same := put("same")
+		same.ID = "same"
+		var revs sync.Map
+		var asking sync.WaitGroup
+		for _, txn := range []kv.Txn{put("second"), same, same, same} {
+			asking.Go(func() {
+				result, err := leader.raft.Propose(t.Context(), txn)
+				if err != nil {
+					t.Error(err)
+				}
+				revs.Store(txn.ID, result.Rev)
+			})
+			synctest.Wait()
+		}
+		close(back)
+		asking.Wait()
+		if rev := leader.store.View().Rev().Rev; rev != 3 {
+			t.Errorf("revision %d; want 3", rev)
+		}
+		if rev, _ := revs.Load("same"); rev != (kv.Rev{Epoch: 1, Rev: 3}) {
+			t.Errorf("it was answered revision %v", rev)
+		}
+	})
+}
+
 // A node without a part in raft writes and reads through the leader, even if it
 // has heard of the wrong one.
 func TestEdge(t *testing.T) {
