@@ -86,6 +86,8 @@ type members struct {
 	living  uint64    // a sum over those who live
 	moved   time.Time // when it changed
 	shunned map[NodeID]bool
+	bests   map[NodeID]*entry // see best; nil: to be found anew
+	list    []Member          // see all; nil: to be made anew
 }
 
 // entry is one boot of a node.
@@ -151,7 +153,7 @@ func (m *members) note(n *memberlist.Node, event string) {
 		boot: strings.TrimPrefix(n.Name, string(meta.ID)+"-"),
 	}
 	m.log.Info(event, "member", string(e.ID), "name", e.Name, "address", e.Address, "role", e.Role.String(), "version", e.Version)
-	m.changed.fire()
+	m.touch()
 }
 
 func (m *members) NotifyLeave(n *memberlist.Node) {
@@ -178,6 +180,12 @@ func (m *members) set(e *entry, status Status) {
 	}
 	m.log.Info("member is "+status.String(), "member", string(e.ID), "name", e.Name, "address", e.Address)
 	e.Status, e.since = status, time.Now()
+	m.touch()
+}
+
+// touch tells that the members changed. Holders of mu call it.
+func (m *members) touch() {
+	m.bests, m.list = nil, nil
 	m.changed.fire()
 }
 
@@ -325,7 +333,7 @@ func (m *members) tidy(now time.Time) {
 		}
 		if i >= maxGone || now.Sub(e.since) > keep {
 			delete(m.entries, fullName(e.ID, e.boot))
-			m.changed.fire()
+			m.touch()
 		}
 	}
 }
@@ -333,6 +341,9 @@ func (m *members) tidy(now time.Time) {
 // best is the boot of each node that stands for it: one that lives, and else, or
 // among several, the one that joined last. Holders of mu call it.
 func (m *members) best() map[NodeID]*entry {
+	if m.bests != nil {
+		return m.bests
+	}
 	best := map[NodeID]*entry{}
 	for _, e := range m.entries {
 		other := best[e.ID]
@@ -340,19 +351,25 @@ func (m *members) best() map[NodeID]*entry {
 			best[e.ID] = e
 		}
 	}
+	m.bests = best
 	return best
 }
 
 // all is every node once, in the order of the ids.
-func (m *members) all() []Member {
+func (m *members) all() []Member { return slices.Clone(m.sorted()) }
+
+// sorted is all, which nobody may change.
+func (m *members) sorted() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	best := m.best()
-	all := make([]Member, 0, len(best))
-	for _, id := range slices.Sorted(maps.Keys(best)) {
-		all = append(all, best[id].Member)
+	if m.list == nil {
+		best := m.best()
+		m.list = make([]Member, 0, len(best))
+		for _, id := range slices.Sorted(maps.Keys(best)) {
+			m.list = append(m.list, best[id].Member)
+		}
 	}
-	return all
+	return m.list
 }
 
 // find is the member with an id; the zero Member if there is none.
@@ -367,7 +384,14 @@ func (m *members) find(id NodeID) Member {
 
 // others are the living members without one.
 func (m *members) others(self NodeID) []Member {
-	return slices.DeleteFunc(m.all(), func(member Member) bool { return member.ID == self || !member.alive() })
+	sorted := m.sorted()
+	others := make([]Member, 0, len(sorted))
+	for _, member := range sorted {
+		if member.ID != self && member.alive() {
+			others = append(others, member)
+		}
+	}
+	return others
 }
 
 // applied is what each node last said.
