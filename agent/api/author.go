@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net"
-	"net/http"
 	"os/user"
 	"strconv"
 )
@@ -25,11 +24,12 @@ func (c *call) author() string {
 	if c.door == Peers {
 		return c.r.Header.Get(AuthorHeader)
 	}
-	return connAuthor(c.r)
+	return Author(c.r.Context())
 }
 
-func connAuthor(r *http.Request) string {
-	name, _ := r.Context().Value(authorKey{}).(string)
+// Author is who asked for what a Cluster is to do in ctx, empty where that is not known.
+func Author(ctx context.Context) string {
+	name, _ := ctx.Value(authorKey{}).(string)
 	return name
 }
 

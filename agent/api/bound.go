@@ -26,7 +26,7 @@ func (q query) timeout() (time.Duration, error) {
 // within asks the cluster for something, in the time that the request has.
 func (a *API) within(c *call, ask func(context.Context) error) error {
 	bound := cmp.Or(c.timeout, a.Bound)
-	ctx, cancel := context.WithTimeout(c.r.Context(), bound)
+	ctx, cancel := context.WithTimeout(context.WithValue(c.r.Context(), authorKey{}, c.author()), bound)
 	defer cancel()
 	err := ask(ctx)
 	switch {

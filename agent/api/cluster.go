@@ -11,6 +11,8 @@ import (
 // Cluster is what the API asks of the node's cluster. A node is named by its name or its id. Each call that asks other
 // nodes ends with its context; the API bounds each of them.
 //
+// Author names who asked, for the history.
+//
 // Besides the context's, a call may return a *NoQuorumError, an *UnknownOutcomeError, a *NotFoundError, a
 // *RefusedError or an *UnreachableError. The client is told these as they are; another error is a fault of the agent,
 // which the log tells.
@@ -25,7 +27,7 @@ type Cluster interface {
 	// Read returns when this node's store has all that was committed before the call.
 	Read(ctx context.Context) error
 
-	// Peers are the voters and learners, by name.
+	// Peers are the voters and learners.
 	Peers(ctx context.Context) ([]Peer, error)
 	// TransferLeadership makes node the leader, or where it is empty the voter that is furthest. It returns the name of
 	// the new leader.

@@ -27,7 +27,8 @@ type trio struct {
 	members  []api.Member
 	tokens   []api.Token
 	standing api.Standing
-	did      []string // the calls that change something, as text
+	did      []string // the calls, as text
+	asker    string   // who asked for the last of them
 }
 
 func newTrio() *trio {
@@ -61,6 +62,7 @@ func (t *trio) call(ctx context.Context, format string, args ...any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.did = append(t.did, fmt.Sprintf(format, args...))
+	t.asker = api.Author(ctx)
 	return nil
 }
 
@@ -93,7 +95,7 @@ func (t *trio) Peers(ctx context.Context) ([]api.Peer, error) {
 		return nil, err
 	}
 	var peers []api.Peer
-	for _, m := range t.Members() {
+	for _, m := range slices.Backward(t.Members()) {
 		peers = append(peers, api.Peer{Node: m.Node, ID: m.ID, Address: m.Address, Role: m.Role, Leader: m.Leader})
 	}
 	return peers, nil

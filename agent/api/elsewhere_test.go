@@ -146,12 +146,23 @@ func TestRequestsGoNoFurtherThanOneNode(t *testing.T) {
 
 // Who wrote is believed from another node, and from nobody else.
 func TestAuthorOfAnotherNode(t *testing.T) {
-	n := startNode(t, newTrio().in)
+	cluster := newTrio()
+	n := startNode(t, cluster.in)
 	r := httptest.NewRequest("PUT", "/v1/kv/app/x", strings.NewReader("1"))
 	r.Header.Set(api.AuthorHeader, "ada")
 	n.api.Handler(api.Peers).ServeHTTP(httptest.NewRecorder(), r)
 	n.socket.do("PUT", "/v1/kv/app/y", "1", api.AuthorHeader+": eve")
 	n.tcp.do("PUT", "/v1/kv/app/z", "1", api.AuthorHeader+": eve")
+	r = httptest.NewRequest("POST", "/v1/tokens", strings.NewReader("{}"))
+	r.Header.Set(api.AuthorHeader, "ada")
+	n.api.Handler(api.Peers).ServeHTTP(httptest.NewRecorder(), r)
+	if cluster.asker != "ada" {
+		t.Errorf("the token is asked for by %q", cluster.asker)
+	}
+	n.socket.do("POST", "/v1/tokens", "{}", api.AuthorHeader+": eve")
+	if cluster.asker == "" || cluster.asker == "eve" {
+		t.Errorf("the token is asked for by %q", cluster.asker)
+	}
 	for entry := range n.store.View().Under("app") {
 		if by := entry.By; (by == "ada") != (entry.Key == "app/x") || by == "eve" {
 			t.Errorf("%s by %q", entry.Key, by)

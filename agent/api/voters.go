@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"slices"
 )
 
 // PeerList answers GET /v1/raft/peers.
@@ -35,7 +37,9 @@ func (a *API) peers(c *call) error {
 	return a.within(c, func(ctx context.Context) error {
 		peers, err := a.Cluster.Peers(ctx)
 		if err == nil {
-			a.answer(c, http.StatusOK, PeerList{Peers: append([]Peer{}, peers...)})
+			peers = append([]Peer{}, peers...)
+			slices.SortFunc(peers, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID)) })
+			a.answer(c, http.StatusOK, PeerList{Peers: peers})
 		}
 		return err
 	})
