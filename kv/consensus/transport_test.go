@@ -41,7 +41,7 @@ func TestHeartbeatsGoToTheMainLoop(t *testing.T) {
 			call := <-ours.Consumer() // as raft's main loop does
 			call.Respond(&raft.AppendEntriesResponse{Success: true, LastLog: 7}, nil)
 		}()
-		heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ID: []byte("b"), Addr: []byte("10.0.0.2:1")}, Term: 1, Leader: []byte("10.0.0.2:1")}
+		heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ID: []byte("b"), Addr: []byte("10.0.0.2:1")}, Term: 1}
 		var answer raft.AppendEntriesResponse
 		if err := sender.AppendEntries("a", "10.0.0.1:1", heartbeat, &answer); err != nil || !answer.Success {
 			t.Errorf("answer %+v, %v", answer, err)
