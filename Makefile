@@ -26,7 +26,8 @@ demo: build ## start three nodes, two backends and some traffic on loopback; pri
 	@bin/demo
 
 test: ## everything a contributor waits for, with the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout 5m ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout 8m ./...
+	$(GO) test -timeout 5m ./agent/agenttest # whose clusters in fake time the race detector leaves out
 
 check: lint allocs long fuzz ## all of it: lint, allocations, the long tests, a short fuzz of each target
 
@@ -34,6 +35,7 @@ race: test ## the same as test, which always runs with the race detector
 
 long: ## the tests in their full length
 	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m ./...
+	GRAPEVINE_LONG=1 $(GO) test -count=1 -timeout 10m ./agent/agenttest
 
 allocs: ## the tests that count allocations, of which the race detector makes more
 	$(GO) test -count=1 -run 'AllocatesNothing' ./gateway/...

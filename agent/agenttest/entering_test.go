@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"grapevine/agent/agenttest"
@@ -22,7 +21,7 @@ func within(d time.Duration) (context.Context, context.CancelFunc) {
 // Two clusters on one network never mix, not even when one gets addresses that the
 // other had.
 func TestTwoClustersNeverMix(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
 		network := memnet.New(1)
 		network.SetDelay(200*time.Microsecond, 2*time.Millisecond)
 		one := agenttest.Simulate(t, network, 3)
@@ -207,7 +206,7 @@ func TestForceLeave(t *testing.T) {
 // A node that has a cluster of its own, and keys, joins another only if it is told
 // to give them up.
 func TestAdopt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
 		network := memnet.New(1)
 		one := agenttest.Simulate(t, network, 2)
 		one.Nodes[0].MustSet("app/who", `"one"`)

@@ -10,11 +10,21 @@ import (
 	"grapevine/kv/memnet"
 )
 
+// inFakeTime runs f in a bubble, without the race detector: with it a minute of
+// heartbeats takes one.
+func inFakeTime(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("runs without the race detector: make test does both")
+	}
+	synctest.Test(t, f)
+}
+
 // simulate runs f in fake time with a cluster of n nodes that may vote, and edges, on
 // a calm network.
 func simulate(t *testing.T, n, edges int, f func(t *testing.T, s *agenttest.Simulation)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
 		network := memnet.New(1)
 		network.SetDelay(200*time.Microsecond, 2*time.Millisecond)
 		s := agenttest.Simulate(t, network, n)

@@ -15,8 +15,8 @@ func lowWater(size uint64) uint64 {
 	return min(max(least, size/50), size/4)
 }
 
-// admit refuses writes while the disk of raft's log is nearly full.
-func (m *member) admit() error {
+// roomOnDisk refuses writes while the disk of raft's log is nearly full.
+func (m *member) roomOnDisk() error {
 	dir := m.n.o.Dir
 	if dir == "" {
 		return nil

@@ -2,5 +2,5 @@
 
 package cluster
 
-// admit does not know how full the disk is.
-func (m *member) admit() error { return nil }
+// roomOnDisk does not know how full the disk is.
+func (m *member) roomOnDisk() error { return nil }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"grapevine/agent/identity"
 	"grapevine/kv"
@@ -99,8 +100,22 @@ func (n *Node) nextServer() error {
 		}
 		n.o.Logger.Info("raft's log is put aside", "folder", archived)
 	}
+	// A number that a store which is lost has not counted either.
 	count, _ := n.servers()
-	return n.o.Store.SetLocal(localServer, []byte(strconv.Itoa(count+1)))
+	count = max(count+1, int(time.Now().Unix()))
+	return n.o.Store.SetLocal(localServer, []byte(strconv.Itoa(count)))
+}
+
+// markOfRaft is the local value by which raft knows the store, see package
+// consensus.
+const markOfRaft = "consensus/server"
+
+// lostStore tells whether the node has voted with a store that is not there any
+// more: it proves who it is, and the store knows neither of raft nor of founding.
+func (n *Node) lostStore() bool {
+	_, marked := n.o.Store.Local(markOfRaft)
+	_, founding := n.o.Store.Local(localFounding)
+	return !marked && !founding
 }
 
 // servers counts the ids that the node has had in raft, and gives the present one.

@@ -138,6 +138,7 @@ func (m *member) told(err error) error {
 	var (
 		unavailable *consensus.UnavailableError
 		unknown     *consensus.UnknownError
+		refused     *consensus.RefusedError
 	)
 	switch {
 	case err == nil:
@@ -148,6 +149,8 @@ func (m *member) told(err error) error {
 		return &api.NoQuorumError{
 			Leader: m.nameOfAddress(unavailable.Leader), Voters: len(unavailable.Voters), Unreachable: m.names(unavailable.Unreachable),
 		}
+	case errors.As(err, &refused):
+		return &api.RefusedError{Reason: refused.Message}
 	case errors.Is(err, consensus.ErrClosed):
 		return &api.RefusedError{Reason: "this node is stopping"}
 	}

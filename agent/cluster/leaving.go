@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"grapevine/agent/api"
 	"grapevine/kv"
@@ -85,7 +86,7 @@ func (n *Node) ForceLeave(ctx context.Context, node string, revoke bool) error {
 // revoke has every node refuse another from now on.
 func (m *member) revoke(ctx context.Context, node string) error {
 	_, err := m.n.Propose(ctx, kv.Txn{
-		Then: []kv.Op{kv.Put(kv.Key(deniedPrefix+node), []byte(`{}`))}, Message: "revoked by force-leave",
+		Then: []kv.Op{kv.Put(kv.Key(deniedPrefix+node), []byte(`{}`))}, At: time.Now(), Message: "revoked by force-leave",
 	})
 	return err
 }

@@ -96,6 +96,11 @@ func (m *member) dialer(protocol string) func(ctx context.Context, address strin
 // openRaft starts raft. A node whose log is lost begins with an empty one, under
 // another id, and is taken in by the others.
 func (m *member) openRaft() (*consensus.Raft, error) {
+	if m.n.lostStore() {
+		if err := m.n.nextServer(); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		_, server := m.n.servers()
 		raft, err := consensus.Open(m.raftOptions(server))

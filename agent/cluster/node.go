@@ -98,6 +98,9 @@ func (n *Node) resume(id *identity.Identity) error {
 		return n.enter(id, nil)
 	}
 	if n.o.Join.Token.Cluster == id.Cluster().ID() {
+		if err := n.o.Store.DeleteLocal(localLeft); err != nil {
+			return err
+		}
 		return n.enter(id, n.o.Join.seeds())
 	}
 	if err := n.mayGiveUp(id); err != nil {
