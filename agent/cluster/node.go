@@ -23,7 +23,6 @@ type Node struct {
 	member    atomic.Pointer[member] // nil outside
 	cancel    context.CancelFunc
 	ctx       context.Context // over when the Node is closed
-	tasks     sync.WaitGroup
 
 	// mu guards what follows.
 	mu sync.Mutex
