@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"examples/echo":     0,  // a backend to try things with
 	"bench":             10, // this gateway beside its peers
 	"bench/wire":        0,  // backend, relay and load client of the bench
+	"bench/cluster":     40, // how long a change takes to be served everywhere
 }
 
 // doors are the only packages that may import a foreign library, so that each
