@@ -148,6 +148,9 @@ func (c *Client) post(ctx context.Context, url string, body []byte) (got []byte,
 		return nil, false, err
 	}
 	request.Header.Set("Content-Type", contentType)
+	// An empty key lets net/http send it again when a connection that was idle turns
+	// out to be closed, and is not sent itself: a request has its own id.
+	request.Header["Idempotency-Key"] = nil
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, connected.Load(), err

@@ -112,9 +112,10 @@ func (t *transport) forward(i *instance) {
 func (t *transport) pass(i *instance, call raft.RPC) bool {
 	t.peers.heard(raft.ServerID(caller(call.Command)))
 	install, isInstall := call.Command.(*raft.InstallSnapshotRequest)
+	isThere := false
 	err := checkCall(call.Command)
 	if err == nil && isInstall {
-		call.Reader, err = i.peek(call.Reader)
+		call.Reader, isThere, err = i.peek(call.Reader, install)
 	}
 	if err != nil {
 		t.log.Warn("a call of raft's was refused", "from", caller(call.Command), "err", err)
@@ -126,7 +127,7 @@ func (t *transport) pass(i *instance, call raft.RPC) bool {
 		t.answer(i, call)
 		return true
 	}
-	if install.Term >= i.raft.CurrentTerm() && install.LastLogIndex <= i.raft.AppliedIndex() {
+	if isThere {
 		t.acknowledge(call, install)
 		return true
 	}
@@ -163,17 +164,25 @@ func caller(command any) string {
 }
 
 // peek looks at the head of a snapshot before raft keeps it, and gives a reader of
-// all of it.
-func (i *instance) peek(from io.Reader) (io.Reader, error) {
+// all of it. isThere says that what this node applied contains it. One that is not
+// above that, and not contained either, is another cluster's.
+func (i *instance) peek(from io.Reader, install *raft.InstallSnapshotRequest) (all io.Reader, isThere bool, err error) {
 	prefix := make([]byte, kv.SnapshotPrefixBytes)
 	if _, err := io.ReadFull(from, prefix); err != nil {
-		return from, fmt.Errorf("a snapshot is cut short: %w", err)
+		return from, false, fmt.Errorf("a snapshot is cut short: %w", err)
 	}
+	all = io.MultiReader(bytes.NewReader(prefix), from)
 	head, err := kv.DecodeSnapshotHead(prefix)
 	if err == nil {
 		err = checkOurs(i.machine.store, head)
 	}
-	return io.MultiReader(bytes.NewReader(prefix), from), err
+	if err != nil || install.Term < i.raft.CurrentTerm() || install.LastLogIndex > i.raft.AppliedIndex() {
+		return all, false, err
+	}
+	if !isAhead(i.machine.store, head) {
+		return all, false, fmt.Errorf("entry %d, where this log is at %d: %w", install.LastLogIndex, i.raft.AppliedIndex(), errForeign)
+	}
+	return all, true, nil
 }
 
 // acknowledge reads a snapshot to its end and says that it was taken. That is
