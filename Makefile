@@ -33,9 +33,12 @@ check: lint allocs long fuzz ## all of it: lint, allocations, the long tests, a 
 
 race: test ## the same as test, which always runs with the race detector
 
+# What takes minutes of fake time is tried with the race detector in its short form only, by make test.
+FAKE_TIME = ./kv/consensus ./kv/gossip ./agent/agenttest
+
 long: ## the tests in their full length
-	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m ./...
-	GRAPEVINE_LONG=1 $(GO) test -count=1 -timeout 10m ./agent/agenttest
+	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -vE '/(kv/consensus|kv/gossip|agent/agenttest)$$')
+	GRAPEVINE_LONG=1 $(GO) test -count=1 -timeout 20m $(FAKE_TIME)
 
 allocs: ## the tests that count allocations, of which the race detector makes more
 	$(GO) test -count=1 -run 'AllocatesNothing' ./gateway/...
