@@ -84,9 +84,6 @@ func (h *home) Append(index, term uint64) error {
 	return h.backend.StoreLog(&raft.Log{Index: index, Term: term, Type: raft.LogNoop})
 }
 
-// SetTerm is raft's term in a home.
-func (h *home) SetTerm(term uint64) error { return h.backend.SetUint64([]byte(termName), term) }
-
 // Last is the last index of a home's log.
 func (h *home) Last() uint64 {
 	last, _ := h.backend.LastIndex()
