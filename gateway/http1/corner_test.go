@@ -248,3 +248,27 @@ func TestSlowReaderOfATunnelIsReset(t *testing.T) {
 		t.Errorf("after %d bytes comes an end as any other", len(rest))
 	}
 }
+
+// A response that breaks off ends its connection, but takes nothing from the answers
+// before it that are still on their way: what the client has sent behind must not
+// make a reset of the end (RFC 9112 §9.6).
+func TestBrokenResponseTakesNothingFromOthers(t *testing.T) {
+	ended := make(chan error, 1)
+	whole := strings.Repeat("x", 1<<20)
+	c := dial(t, serve(t, func(x *exchange.Exchange) {
+		if string(x.Request.Target) == "/whole" {
+			text(x, whole)
+			return
+		}
+		x.OnFinish(hook(ended))
+		stream(x, io.MultiReader(strings.NewReader("half"), errorReader{io.ErrUnexpectedEOF}))
+	}))
+	c.send("GET /whole HTTP/1.1\r\n" + host + "\r\nGET /broken HTTP/1.1\r\n" + host + "\r\n" + strings.Repeat(getRoot, 2000))
+	<-ended // and only now it reads
+	if _, body := c.receive("GET"); body != whole {
+		t.Errorf("got %d bytes", len(body))
+	}
+	if rest, _ := c.ends(); !strings.HasSuffix(rest, "half\r\n") {
+		t.Errorf("behind it came %.200q", rest)
+	}
+}

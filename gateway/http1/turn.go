@@ -205,8 +205,8 @@ func (t *turn) exchange() next {
 		return breakOff
 	case tooSlow(err): // what it has not taken would lie in the kernel until it does
 		return breakOff
-	case err != nil:
-		return end
+	case err != nil: // answers before it may still be on their way
+		return hearOut
 	case !p.keep && t.body.settled() && t.ahead() == 0 && !t.head.KeepAlive:
 		return end // the client said that it sends no more
 	case !p.keep || !t.body.drain():
