@@ -169,7 +169,24 @@ func TestMajorityWiped(t *testing.T) {
 				n.store.Close()
 				n.store, n.home = nil, nil
 			}
-			c.begin()
+			late := seed%2 == 0 // whether the others are a cluster when it comes
+			if !late {
+				old.start()
+			}
+			var servers []consensus.Server
+			for _, n := range c.nodes {
+				servers = append(servers, n.asServer(true))
+			}
+			for _, n := range c.nodes[:2] {
+				n.start()
+			}
+			if err := c.nodes[0].raft.Bootstrap(servers...); err != nil && late {
+				t.Fatal(err)
+			}
+			if late {
+				c.nodes[1].mustPut("new", "0")
+				old.start()
+			}
 			check := func(when string) {
 				t.Helper()
 				now, err := old.store.At(head.Rev)
@@ -187,6 +204,16 @@ func TestMajorityWiped(t *testing.T) {
 			given := c.nodes[1].store.View().Head().EpochID == head.EpochID
 			if kept == given {
 				t.Errorf("kept is %t and given is %t", kept, given)
+			}
+			if given {
+				return
+			}
+			// What it keeps counts for nobody else: with it, the other is no majority.
+			c.nodes[1].kill()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if result, err := c.nodes[0].raft.Propose(ctx, put("alone")); err == nil {
+				t.Errorf("a write was acknowledged by one of two: %+v", result)
 			}
 		})
 	}
