@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -154,19 +155,22 @@ func TestBodyUntilTheEndIsReadInLargePieces(t *testing.T) {
 	if _, got := c.receive("GET"); len(got) != 1<<20 {
 		t.Errorf("got %d bytes", len(got))
 	}
-	if body.largest < 64<<10 {
-		t.Errorf("it was read in pieces of %d bytes at most", body.largest)
+	if largest := body.largest.Load(); largest < 64<<10 {
+		t.Errorf("it was read in pieces of %d bytes at most", largest)
 	}
 }
 
 // measured is a body that tells how large a piece was asked for.
-type measured struct{ left, largest int }
+type measured struct {
+	left    int
+	largest atomic.Int64
+}
 
 func (b *measured) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}
-	b.largest = max(b.largest, len(p))
+	b.largest.Store(max(b.largest.Load(), int64(len(p))))
 	n := min(len(p), b.left)
 	b.left -= n
 	return n, nil
