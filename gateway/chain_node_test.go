@@ -27,7 +27,7 @@ type message struct {
 	forwarded                bool
 	early                    bool // it was answered before its body was read
 	status                   int  // of the answer, 0 when the client had left
-	cut                      bool // the answer broke off because the client left
+	cut                      bool // the answer broke off because the client left, or sent no body
 }
 
 // same tells whether two readers saw the same request.
@@ -103,6 +103,7 @@ type observed struct {
 	mu    sync.Mutex // guards what follows
 	read  []byte
 	whole bool
+	fault bool // the body broke off, or is none
 }
 
 func (o *observed) Read(p []byte) (int, error) {
@@ -111,6 +112,7 @@ func (o *observed) Read(p []byte) (int, error) {
 	defer o.mu.Unlock()
 	o.read = append(o.read, p[:n]...)
 	o.whole = o.whole || err == io.EOF
+	o.fault = o.fault || err != nil && err != io.EOF
 	return n, err
 }
 
@@ -128,7 +130,7 @@ func (o *observed) Finished(x *exchange.Exchange, err error) {
 	defer o.mu.Unlock()
 	o.ledger.add(x.Request.Peer, message{
 		id: strings.Clone(x.CorrelationID), method: x.Request.Method, target: string(x.Request.Target), body: string(o.read),
-		whole: o.whole, forwarded: x.Attempts > 0, status: x.Response.Status, cut: err != nil && x.Context().Err() != nil,
+		whole: o.whole, forwarded: x.Attempts > 0, status: x.Response.Status, cut: err != nil && (o.fault || x.Context().Err() != nil),
 	})
 }
 
