@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"time"
+
+	"grapevine/gateway/exchange"
+)
+
+// bounds of one attempt at a destination.
+type bounds = exchange.Bounds
+
+// forward sends x to the destination that the balancer picks. When no
+// connection can be made, so that no byte was sent, the others are tried.
+func (c *cluster) forward(x *exchange.Exchange, b bounds) {
+	next := c.balancer.Pick(c.state.turn.Add(1)-1, &x.Request)
+	if next < 0 {
+		failNoDestination(x, c.id)
+		return
+	}
+	err := c.attempt(x, c.destinations[next], b)
+	if err != nil && phaseOf(err) == exchange.PhaseConnect {
+		err = c.tryOthers(x, b, next, err)
+	}
+	if err != nil {
+		failAttempt(x, err)
+	}
+}
+
+// tryOthers goes on after a destination that could not be reached.
+func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, first int, err error) error {
+	tried := []int{first}
+	for phaseOf(err) == exchange.PhaseConnect {
+		next := c.balancer.After(tried, &x.Request)
+		if next < 0 {
+			return err
+		}
+		tried = append(tried, next)
+		if err = c.attempt(x, c.destinations[next], b); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error {
+	x.Attempts++
+	x.Cluster, x.Destination = c.id, d.address
+	c.state.metrics.attempted()
+	d.begin()
+	start := time.Now()
+	err := d.pool.upstream.RoundTrip(x, b)
+	x.Upstream += time.Since(start)
+	if err != nil {
+		d.end()
+		c.state.metrics.failed(phaseOf(err))
+		return err
+	}
+	x.Response.Fields.DropHopByHop()
+	c.state.metrics.answered()
+	x.OnFinish(d)
+	x.OnFinish(c.state.metrics)
+	return nil
+}
