@@ -35,6 +35,9 @@ type Exchange struct {
 	// response broke off, and empty otherwise.
 	Reason string
 
+	// Leash lets the exchange be ended from outside; nil where the front can't.
+	Leash Leash
+
 	// Interim relays an informational response (1xx) to the client. A front
 	// that can't leaves it nil. It may be called from another goroutine while a
 	// handler waits for the head, never after the handler returned.

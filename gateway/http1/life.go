@@ -2,6 +2,7 @@ package http1
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -21,6 +22,10 @@ type life struct {
 	asked bool
 	first func()   // the one AfterFunc that costs nothing
 	more  []*after // the others
+	// by and client are whose exchange it is, see Hold; by is nil when nobody's.
+	by       any
+	client   netip.Addr
+	recalled bool // see Server.Recall
 
 	stopFirst func() bool // bound once
 }
@@ -129,8 +134,9 @@ func (l *life) renew() (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	gone := l.err != nil
+	l.by = nil
 	l.endLocked()
-	if l.asked || gone {
+	if l.asked || gone || l.recalled {
 		return false
 	}
 	l.err = nil

@@ -219,7 +219,9 @@ func (t *turn) exchange() next {
 // fillExchange describes the request.
 func (t *turn) fillExchange() {
 	x, h, c := &t.x, &t.head, t.c
-	x.Reset(c.life.Load())
+	life := c.life.Load()
+	x.Reset(life)
+	x.Leash = life
 	x.Started = time.Now()
 	r := &x.Request
 	r.Fields, h.Fields = h.Fields, r.Fields // each keeps its memory in turn
