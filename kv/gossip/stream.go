@@ -13,6 +13,9 @@ type StreamID uint8
 // OperatorStream is the stream of the operators' keys.
 const OperatorStream StreamID = 1
 
+// OwnStream is the plane of what belongs to one node, as its instances.
+const OwnStream StreamID = 2
+
 // maxStreams bounds how many streams a node spreads.
 const maxStreams = 4
 
