@@ -98,8 +98,8 @@ func (m *Mux) shake(raw net.Conn, p *place) error {
 		left()
 		left = func() {}
 	}
-	c, err := m.track(raw, shaken, node, left)
-	if err != nil {
+	c := &conn{Conn: shaken, raw: raw, mux: m, node: node, accepted: true, left: left}
+	if err := m.track(c); err != nil {
 		left()
 		return err
 	}

@@ -89,7 +89,36 @@ func TestDropEndsANodesConnections(t *testing.T) {
 			t.Error("a connection with the node is open")
 		}
 		wantEcho(t, other)
-		wantEcho(t, dial(t, b, identity.ProtocolPeer, a.addr)) // to keep it out is the handshake's
+		// One whose handshake passed before its revocation was known comes too late.
+		if !closedBy(dial(t, b, identity.ProtocolPeer, a.addr), time.Second) {
+			t.Error("a later connection is open")
+		}
+		_, err := a.Dial(t.Context(), identity.ProtocolPeer, b.addr)
+		wantError(t, err, "revoked")
+	})
+}
+
+// TestOneNodeTakesNotAllConnections: a member that opens ever more of them has what
+// it has, and the others are served.
+func TestOneNodeTakesNotAllConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *memnet.Network) {
+		a, b := pair(t, n)
+		c := open(t, n.Host("10.0.0.3"), "10.0.0.3", member(t, a.id, 3, identity.Edge))
+		a.echo(t, identity.ProtocolPeer)
+		const most = 512
+		var conns []net.Conn
+		for range most {
+			conns = append(conns, dial(t, b, identity.ProtocolPeer, a.addr))
+		}
+		synctest.Wait()
+		if !closedBy(dial(t, b, identity.ProtocolPeer, a.addr), time.Second) {
+			t.Errorf("a node has %d connections and one more", most)
+		}
+		wantEcho(t, conns[0])
+		wantEcho(t, dial(t, c, identity.ProtocolPeer, a.addr))
+		conns[0].Close()
+		synctest.Wait()
+		wantEcho(t, dial(t, b, identity.ProtocolPeer, a.addr))
 	})
 }
 

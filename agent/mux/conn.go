@@ -11,6 +11,7 @@ type conn struct {
 	raw      net.Conn // beneath it
 	mux      *Mux
 	node     string // "" of a peer that proved nothing
+	accepted bool   // it was opened by the other side
 	left     func() // what else ends with it
 	once     sync.Once
 }

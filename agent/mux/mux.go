@@ -20,6 +20,9 @@ const (
 	// strangerLife bounds a connection whose peer proved nothing. A join takes at
 	// most half of it.
 	strangerLife = time.Minute
+	// maxOfNode bounds the connections that one node has opened here: it needs a few
+	// dozen at most, and one that is not well must not take all descriptors.
+	maxOfNode = 512
 )
 
 // Handshaker finds out who is on the other side of a connection. Both methods
@@ -56,6 +59,8 @@ type Mux struct {
 	closed    bool
 	listeners map[string]*listener
 	conns     map[*conn]struct{}
+	accepted  map[string]int  // of conns, how many each node opened
+	dropped   map[string]bool // nodes that have nothing to do here any more
 }
 
 // New makes a Mux, which owns the listener and the packets from then on. It
@@ -67,7 +72,7 @@ func New(o Options) *Mux {
 	life, end := context.WithCancel(context.Background())
 	m := &Mux{
 		o: o, gate: newGate(o.Logger), failures: limiter{logger: o.Logger}, life: life, end: end,
-		listeners: map[string]*listener{}, conns: map[*conn]struct{}{},
+		listeners: map[string]*listener{}, conns: map[*conn]struct{}{}, accepted: map[string]int{}, dropped: map[string]bool{},
 	}
 	return m
 }
@@ -109,8 +114,12 @@ func (m *Mux) protocols() []string {
 	return names
 }
 
-// Drop closes all connections with a node, as when it was revoked.
+// Drop closes all connections with a node that was revoked, and those to come: its
+// last handshake may have passed before anybody knew.
 func (m *Mux) Drop(node string) {
+	m.mu.Lock()
+	m.dropped[node] = true
+	m.mu.Unlock()
 	for _, c := range m.connections(func(c *conn) bool { return c.node == node }) {
 		c.cut()
 	}
@@ -156,22 +165,37 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// track notes a connection whose peer is known, so that Close and Drop find it.
-func (m *Mux) track(raw, shaken net.Conn, node string, left func()) (*conn, error) {
-	c := &conn{Conn: shaken, raw: raw, mux: m, node: node, left: left}
+// track notes a connection after its handshake, so that Close and Drop find it.
+func (m *Mux) track(c *conn) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return nil, net.ErrClosed
+	switch {
+	case m.closed:
+		return net.ErrClosed
+	case m.dropped[c.node]:
+		return fmt.Errorf("node %s was revoked", c.node)
+	case c.accepted && c.node != "" && m.accepted[c.node] >= maxOfNode:
+		return fmt.Errorf("node %s has %d connections open already", c.node, maxOfNode)
 	}
 	m.conns[c] = struct{}{}
-	return c, nil
+	if c.accepted {
+		m.accepted[c.node]++
+	}
+	return nil
 }
 
 func (m *Mux) forget(c *conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, tracked := m.conns[c]; !tracked {
+		return
+	}
 	delete(m.conns, c)
+	if c.accepted {
+		if m.accepted[c.node]--; m.accepted[c.node] == 0 {
+			delete(m.accepted, c.node)
+		}
+	}
 }
 
 // Dial opens a connection to any member of the cluster that speaks protocol at
@@ -190,9 +214,9 @@ func (m *Mux) DialNode(ctx context.Context, protocol, address, node string) (net
 		return nil, fmt.Errorf("%s at %s: %w", protocol, address, err)
 	}
 	shaken, peer, err := m.o.Handshaker.Client(ctx, raw, protocol, node)
-	var c *conn
+	c := &conn{Conn: shaken, raw: raw, mux: m, node: peer, left: func() {}}
 	if err == nil {
-		c, err = m.track(raw, shaken, peer, func() {})
+		err = m.track(c)
 	}
 	if err != nil {
 		raw.Close() // it has failed already
