@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"net/http"
 	"net/http/httputil"
+	"slices"
 
 	"grapevine/agent/api"
-	"grapevine/agent/identity"
 )
 
 // Ask: see api.Cluster.
@@ -41,25 +39,5 @@ func (n *Node) Certificates() ([]api.Certificate, error) {
 	if m.id.Insecure() {
 		return nil, nil
 	}
-	ca, err := identity.Inspect(m.id.Cluster().Certificate())
-	if err != nil {
-		return nil, err
-	}
-	return []api.Certificate{
-		shownCertificate(ca, m.id.Cluster().CertificatePEM()),
-		shownCertificate(m.id.Certificate(), m.id.CertificatePEM()),
-	}, nil
-}
-
-func shownCertificate(c identity.Certificate, text []byte) api.Certificate {
-	shown := api.Certificate{
-		Kind: c.Kind, Names: c.Names, Role: string(c.Role), NotBefore: c.NotBefore, NotAfter: c.NotAfter,
-		Fingerprint: c.Fingerprint, PEM: string(text),
-	}
-	if block, _ := pem.Decode(text); block != nil {
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil { // identity has parsed it before
-			shown.Subject, shown.Serial = cert.Subject.String(), cert.SerialNumber.Text(16)
-		}
-	}
-	return shown
+	return api.ReadCertificates(slices.Concat(m.id.Cluster().CertificatePEM(), m.id.CertificatePEM()))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"grapevine/agent/api"
@@ -20,7 +21,7 @@ func (n *Node) Join(ctx context.Context, addresses []string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := m.gossip.Join(ctx, addresses...); err != nil {
-		return &api.RefusedError{Reason: fmt.Sprintf("none of %q answered as a node of this cluster: %v", addresses, err)}
+		return &api.UnreachableError{Node: strings.Join(addresses, ", "), Err: fmt.Errorf("none answered as a node of this cluster: %w", err)}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (n *Node) CreateToken(ctx context.Context, wish api.TokenWish) (secret stri
 		return "", api.Token{}, &api.RefusedError{Reason: err.Error()}
 	}
 	_, err = n.Propose(ctx, kv.Txn{
-		Then: []kv.Op{kv.Put(kv.Key(record.Key()), record.Encode())}, At: time.Now(), Message: "join token for role " + string(role),
+		Then: []kv.Op{kv.Put(kv.Key(record.Key()), record.Encode())}, By: api.Author(ctx), At: time.Now(), Message: "join token for role " + string(role),
 	})
 	if err != nil {
 		return "", api.Token{}, err
@@ -81,7 +81,9 @@ func (n *Node) RevokeToken(ctx context.Context, id string) error {
 	if _, there := n.token(id); !there {
 		return &api.NotFoundError{What: "token", Name: id}
 	}
-	_, err := n.Propose(ctx, kv.Txn{Then: []kv.Op{kv.Delete(kv.Key(identity.TokenPrefixKey + id))}, At: time.Now(), Message: "token revoked"})
+	_, err := n.Propose(ctx, kv.Txn{
+		Then: []kv.Op{kv.Delete(kv.Key(identity.TokenPrefixKey + id))}, By: api.Author(ctx), At: time.Now(), Message: "token revoked",
+	})
 	return err
 }
 

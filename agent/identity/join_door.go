@@ -90,10 +90,10 @@ func (d *Door) join(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		answer.Observed = remoteHost(r)
-		d.Logger.Info("node admitted", "node", request.Node, "role", request.Role, "token", request.Secret.id(),
+		d.Logger.Info("node admitted", "admitted", request.Node, "role", request.Role, "token", request.Secret.id(),
 			"address", request.Address, "observed", answer.Observed, "version", shorten(request.Version))
 	} else {
-		d.Logger.Warn("join refused", "node", shorten(request.Node), "reason", refusalOf(err).Reason, "from", r.RemoteAddr, "err", err)
+		d.Logger.Warn("join refused", "asking", shorten(request.Node), "reason", refusalOf(err).Reason, "from", r.RemoteAddr, "err", err)
 	}
 	reply(w, answer, err)
 }
