@@ -120,7 +120,7 @@ func TestRecallTellsWebSockets(t *testing.T) {
 	if n := s.Recall(recalling("socket")); n != 1 {
 		t.Errorf("%d were told", n)
 	}
-	c.expect("\x88\x02\x03\xe9") // 1001
+	c.expect("\x88\x02\x03\xe9")                    // 1001
 	if n := s.Recall(recalling("socket")); n != 1 { // it had its time
 		t.Errorf("%d were told again", n)
 	}
