@@ -31,6 +31,10 @@ type Exchange struct {
 	// BytesIn and BytesOut are the bytes of bodies, or of a tunnel, that went by:
 	// the front counts them, and they are complete when hooks run.
 	BytesIn, BytesOut int64
+	// BodyErr is what reading the response's body gave instead of its end: the
+	// destination's doing, or that of a client who left. The front sets it, and it
+	// is nil where it was the client who took no more.
+	BodyErr error
 	// Reason is the problem code when the gateway gave the answer itself or the
 	// response broke off, and empty otherwise.
 	Reason string

@@ -181,6 +181,9 @@ func (t *turn) readBody(p []byte) (int, error) {
 	t.c.beginWait()
 	n, err := t.x.Response.Body.Read(p)
 	t.c.endWait()
+	if err != nil && err != io.EOF {
+		t.x.BodyErr = err
+	}
 	return n, err
 }
 

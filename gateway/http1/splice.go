@@ -49,6 +49,7 @@ func (t *turn) splice(left int64) (n int64, err error) {
 	}
 	if err == nil && n < want {
 		err = io.ErrUnexpectedEOF
+		t.x.BodyErr = err // of other errors nobody knows whose they are
 	}
 	t.x.BytesOut += n
 	body.End(n, err)

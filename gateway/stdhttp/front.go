@@ -310,10 +310,12 @@ func copyBody(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) erro
 		}
 		switch {
 		case readErr == io.EOF && left > 0 && resp.ContentLength > 0:
-			return io.ErrUnexpectedEOF
+			x.BodyErr = io.ErrUnexpectedEOF
+			return x.BodyErr
 		case readErr == io.EOF:
 			return nil
 		case readErr != nil:
+			x.BodyErr = readErr
 			return readErr
 		}
 		if left != 0 {
