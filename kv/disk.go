@@ -48,23 +48,32 @@ type disk struct {
 	commit func(*bolt.Tx) error
 }
 
-// saveSteps writes new steps and what they do to the entries, and forgets those
-// that left the history, but for their requests.
-func (d *disk) saveSteps(added, dropped []*step, old, next *state) error {
+// saveSteps writes the steps of merges, in their order, and what they do to the
+// entries, and forgets those that left the history, but for their requests.
+func (d *disk) saveSteps(changes ...steps) error {
 	return d.update(func(tx *bolt.Tx, l *ledger) error {
-		l.head, l.base = next.view.head, next.history.base
-		for _, s := range added {
-			if err := saveStep(tx, l, s); err != nil {
+		for _, change := range changes {
+			if err := saveChange(tx, l, change); err != nil {
 				return err
 			}
 		}
-		for _, s := range dropped {
-			if err := tx.Bucket(bucketHistory).Delete(revName(s.commit.Rev)); err != nil {
-				return err
-			}
-		}
-		return saveRequests(tx, l, old, next)
+		return nil
 	})
+}
+
+func saveChange(tx *bolt.Tx, l *ledger, c steps) error {
+	l.head, l.base = c.next.view.head, c.next.history.base
+	for _, s := range c.added {
+		if err := saveStep(tx, l, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.dropped {
+		if err := tx.Bucket(bucketHistory).Delete(revName(s.commit.Rev)); err != nil {
+			return err
+		}
+	}
+	return saveRequests(tx, l, c.old, c.next)
 }
 
 func saveStep(tx *bolt.Tx, l *ledger, s *step) error {

@@ -59,7 +59,7 @@ func (s *Store) changeLocal(name string, value []byte) error {
 		return nil
 	}
 	if s.disk != nil {
-		if err := s.disk.saveLocal(name, old, value); err != nil {
+		if err := s.saveNow(func() error { return s.disk.saveLocal(name, old, value) }); err != nil {
 			return err
 		}
 	}

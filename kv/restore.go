@@ -29,7 +29,7 @@ func (s *Store) Restore(snapshot *Snapshot) error {
 	}
 	now, next := s.now.Load(), snapshot.state()
 	if s.disk != nil {
-		if err := s.disk.replace(now, next); err != nil {
+		if err := s.saveNow(func() error { return s.disk.replace(now, next) }); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Store) NewEpoch(epochID [16]byte, sign func(signingBytes []byte) [64]by
 		history: history{base: head}, requests: now.requests, changed: make(chan struct{}),
 	}
 	if s.disk != nil {
-		if err := s.disk.saveEpoch(now, next); err != nil {
+		if err := s.saveNow(func() error { return s.disk.saveEpoch(now, next) }); err != nil {
 			return err
 		}
 	}

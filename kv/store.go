@@ -36,9 +36,11 @@ type Store struct {
 	local  atomic.Pointer[iradix.Tree[[]byte]]
 	closed chan struct{}
 
-	// writing lets one writer at a time change disk, now and local.
+	// writing lets one writer at a time change now and local.
 	writing sync.Mutex
-	disk    *disk // nil when the store lives in memory only
+	disk    *disk // nil when the store lives in memory only; for holders of behind.saving
+	behind  behind
+	savers  sync.WaitGroup // of behind
 }
 
 // state is what readers see of the shared keys, replaced as a whole.
@@ -105,7 +107,7 @@ func (s *Store) Close() error {
 	if s.disk == nil {
 		return nil
 	}
-	return s.disk.close()
+	return s.finish()
 }
 
 // isClosed is for holders of writing.
@@ -140,24 +142,34 @@ func (s *Store) Changed() <-chan struct{} { return s.now.Load().changed }
 func (s *Store) Merge(commits ...Commit) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.isClosed() {
-		return ErrClosed
-	}
-	now := s.now.Load()
-	view, history, err := follow(now.view, now.history, commits)
-	if err != nil || view.Rev() == now.view.Rev() {
+	now, next, change, err := s.prepare(commits)
+	if err != nil || next == nil {
 		return err
 	}
-	added := history.steps[len(now.history.steps):]
-	history, dropped := history.trim(s.revs, s.bytes)
-	next := &state{view: view, history: history, requests: now.requests.extend(added), changed: make(chan struct{})}
 	if s.disk != nil {
-		if err := s.disk.saveSteps(added, dropped, now, next); err != nil {
+		if err := s.save(change); err != nil {
 			return err
 		}
 	}
 	s.publish(now, next)
 	return nil
+}
+
+// prepare gives the state after the commits, nil if they are all there, and what it
+// means for the file. It is for holders of writing.
+func (s *Store) prepare(commits []Commit) (now, next *state, change steps, err error) {
+	if s.isClosed() {
+		return nil, nil, steps{}, ErrClosed
+	}
+	now = s.now.Load()
+	view, history, err := follow(now.view, now.history, commits)
+	if err != nil || view.Rev() == now.view.Rev() {
+		return now, nil, steps{}, err
+	}
+	added := history.steps[len(now.history.steps):]
+	history, dropped := history.trim(s.revs, s.bytes)
+	next = &state{view: view, history: history, requests: now.requests.extend(added), changed: make(chan struct{})}
+	return now, next, steps{added: added, dropped: dropped, old: now, next: next}, nil
 }
 
 // publish swaps the state first and signals then, so that whoever is woken finds
