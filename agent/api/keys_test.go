@@ -266,3 +266,29 @@ func TestHeadHasNoBody(t *testing.T) {
 		}
 	}
 }
+
+// What nodes keep about themselves can be read, and is not written by this way: it would make tokens of any role.
+func TestKeysOfTheNodesAreNotWritten(t *testing.T) {
+	n := startNode(t)
+	for _, in := range [][3]string{
+		{"PUT", "/v1/kv/cluster/tokens/0123456789abcdef", `{}`},
+		{"PUT", "/v1/kv/cluster", `{}`},
+		{"PATCH", "/v1/kv/cluster/keyring", `{}`},
+		{"DELETE", "/v1/kv/cluster/denied/01h", ""},
+		{"DELETE", "/v1/kv/cluster/?recurse=1", ""},
+		{"DELETE", "/v1/kv/cluster/denied?recurse=1", ""},
+		{"POST", "/v1/txn", `{"then":[{"put":{"key":"cluster/denied/01h","value":{}}}]}`},
+		{"POST", "/v1/txn", `{"then":[{"deleteRange":{"prefix":"cluster/"}}]}`},
+		{"POST", "/v1/txn", `{"then":[],"else":[{"delete":{"key":"cluster/tokens/0123456789abcdef"}}]}`},
+	} {
+		got := n.tcp.do(in[0], in[1], in[2], "Content-Type: application/json")
+		if got.status != 400 || !strings.Contains(got.body, "the nodes' own") {
+			t.Errorf("%s %s %s: %d %s", in[0], in[1], in[2], got.status, got.body)
+		}
+	}
+	if rev := n.store.View().Rev(); rev.Rev != 0 {
+		t.Errorf("something was written: %s", rev)
+	}
+	want[api.Written](t, n.tcp.do("PUT", "/v1/kv/clusters/mine", `{}`), 200)
+	n.tcp.do("GET", "/v1/kv?prefix=cluster/", "")
+}

@@ -106,7 +106,7 @@ func (b *batch) op(doc Op) (kv.Op, error) {
 		if prefix == "" {
 			return kv.Op{}, fail(codeBadKey, "an empty prefix would delete every key")
 		}
-		return kv.DeleteRange(prefix), checkPrefix(prefix)
+		return kv.DeleteRange(prefix), deletable(prefix)
 	}
 	return kv.Op{}, fail(codeBadRequest, "want exactly one of put, delete and deleteRange")
 }

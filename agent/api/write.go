@@ -98,7 +98,7 @@ func (a *API) deletion(c *call) (kv.Op, []kv.Compare, error) {
 		if c.rest == "" {
 			return kv.Op{}, nil, fail(codeBadKey, "recurse: an empty prefix would delete every key")
 		}
-		return kv.DeleteRange(c.rest), nil, checkPrefix(c.rest)
+		return kv.DeleteRange(c.rest), nil, deletable(c.rest)
 	}
 	key, err := writable(c.rest)
 	if err != nil {

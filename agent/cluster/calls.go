@@ -56,14 +56,14 @@ func (c *calls) server() *http.Server {
 	mux.HandleFunc("GET "+pathSelf, answer(func(context.Context, struct{}) (selfNews, error) { return m.self(), nil }))
 	mux.HandleFunc("GET "+pathPeers, answer(func(context.Context, struct{}) ([]api.Peer, error) { return m.peersHere() }))
 	mux.HandleFunc("POST "+pathAwait, answer(asLeader(m, m.awaitHere)))
-	mux.HandleFunc("POST "+pathVoters, answer(asLeader(m, m.changeVoters)))
+	mux.HandleFunc("POST "+pathVoters, answer(govern(m, asLeader(m, m.changeVoters))))
 	mux.HandleFunc("POST "+pathProbe, answer(m.probe))
 	mux.Handle("/cluster/", m.door.Handler())
 	if m.raft != nil {
 		mux.Handle("/peer/v1/", m.raft.Handler(errorCodec{}))
 	}
 	if m.n.o.API != nil {
-		mux.Handle("/v1/", m.n.o.API)
+		mux.Handle("/v1/", m.guardAPI(m.n.o.API))
 	}
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,

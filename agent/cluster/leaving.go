@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"grapevine/agent/api"
+	"grapevine/agent/identity"
 	"grapevine/kv"
 	"grapevine/kv/gossip"
 )
@@ -60,7 +62,10 @@ func (n *Node) ForceLeave(ctx context.Context, node string, revoke bool) error {
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	member, err := api.FindMember(m.list(), node)
+	if err := m.mayGovern(); err != nil {
+		return err
+	}
+	member, err := m.findGone(ctx, node, revoke)
 	lives := member.Status == api.StatusAlive || member.Status == api.StatusSuspect
 	switch {
 	case err != nil:
@@ -78,10 +83,30 @@ func (n *Node) ForceLeave(ctx context.Context, node string, revoke bool) error {
 	if _, err := onLeader(ctx, m, pathVoters, voterChange{verbRemove, member.ID}, m.changeVoters); err != nil {
 		return err
 	}
-	if err := m.gossip.ForceLeave(gossip.NodeID(member.ID)); err != nil && !errors.Is(err, gossip.ErrMemberAlive) {
-		return err
+	err = m.gossip.ForceLeave(gossip.NodeID(member.ID))
+	if errors.Is(err, gossip.ErrMemberAlive) || errors.Is(err, gossip.ErrUnknownMember) {
+		return nil
 	}
-	return nil
+	return err
+}
+
+// findGone finds a node that is to be taken out. One that nobody has heard of for
+// long is known to raft, and for a revocation an id is enough.
+func (m *member) findGone(ctx context.Context, node string, revoke bool) (api.Member, error) {
+	member, err := api.FindMember(m.list(), node)
+	var missing *api.NotFoundError
+	if !errors.As(err, &missing) {
+		return member, err
+	}
+	peers, peersErr := m.n.Peers(ctx)
+	if peersErr != nil {
+		return api.Member{}, peersErr
+	}
+	known := slices.ContainsFunc(peers, func(p api.Peer) bool { return p.ID == node })
+	if known || revoke && identity.CheckNodeID(node) == nil {
+		return api.Member{Node: node, ID: node, Status: api.StatusDead}, nil
+	}
+	return api.Member{}, err
 }
 
 // revoke has every node refuse another from now on.

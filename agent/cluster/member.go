@@ -125,7 +125,7 @@ func (m *member) raftOptions(server string) consensus.Options {
 	n := m.n
 	return consensus.Options{
 		Node: n.o.ID, Server: server, Address: n.advertise.Address.String(),
-		Store: n.o.Store, Check: n.o.Check, Admit: m.admit, Sign: m.id.Authority().Sign, Dir: n.file("raft"),
+		Store: n.o.Store, Check: n.o.Check, Admit: m.admit, Permit: m.permit, Sign: m.id.Authority().Sign, Dir: n.file("raft"),
 		Listener: m.mux.Listener(identity.ProtocolRaft), Dial: m.dialer(identity.ProtocolRaft),
 		Resolve: m.addressOfServer, Remote: m.remote, OnLeadership: m.lead.changed,
 		Logger: n.o.Logger, Timing: n.o.Timing,

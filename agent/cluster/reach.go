@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -82,13 +83,28 @@ func (m *member) named(reaches []api.Reach, from gossip.Member) []api.Reach {
 	return reaches
 }
 
+// probesAtOnce bounds the probes under way: a cluster may have a thousand nodes.
+const probesAtOnce = 32
+
 // probe probes others from here; From and To are ids.
 func (m *member) probe(ctx context.Context, targets []probeTarget) ([]api.Reach, error) {
+	known := map[string]string{}
+	for _, member := range m.gossip.Members() {
+		known[string(member.ID)] = member.Peer
+	}
 	reaches := make([]api.Reach, len(targets))
+	places := make(chan struct{}, probesAtOnce)
 	var probes sync.WaitGroup
 	for i, to := range targets {
+		reaches[i] = api.Reach{From: m.n.o.ID, To: to.Node}
+		if known[to.Node] != to.Address {
+			// To dial whatever another node names would make this one its scanner of ports.
+			reaches[i].Problem = fmt.Sprintf("%s does not know it at %s", m.n.o.Name, to.Address)
+			continue
+		}
 		probes.Go(func() {
-			reaches[i] = api.Reach{From: m.n.o.ID, To: to.Node}
+			places <- struct{}{}
+			defer func() { <-places }()
 			reaches[i].UDP = probed(func() error { _, err := m.gossip.Ping(gossip.NodeID(to.Node)); return err })
 			reaches[i].TCP = probed(func() error { return m.probeStream(ctx, identity.ProtocolPeer, to) })
 			if to.Raft {

@@ -24,6 +24,9 @@ func (n *Node) CreateToken(ctx context.Context, wish api.TokenWish) (secret stri
 	if err != nil {
 		return "", api.Token{}, err
 	}
+	if err := m.mayGovern(); err != nil {
+		return "", api.Token{}, err
+	}
 	role, err := identity.ParseRole(wish.Role)
 	if err != nil {
 		return "", api.Token{}, &api.RefusedError{Reason: err.Error()}
@@ -78,10 +81,17 @@ func (n *Node) Tokens(context.Context) ([]api.Token, error) {
 
 // RevokeToken: see api.Cluster.
 func (n *Node) RevokeToken(ctx context.Context, id string) error {
+	m, err := n.in()
+	if err != nil {
+		return err
+	}
+	if err := m.mayGovern(); err != nil {
+		return err
+	}
 	if _, there := n.token(id); !there {
 		return &api.NotFoundError{What: "token", Name: id}
 	}
-	_, err := n.Propose(ctx, kv.Txn{
+	_, err = n.Propose(ctx, kv.Txn{
 		Then: []kv.Op{kv.Delete(kv.Key(identity.TokenPrefixKey + id))}, By: api.Author(ctx), At: time.Now(), Message: "token revoked",
 	})
 	return err

@@ -93,6 +93,9 @@ func (n *Node) askForChange(ctx context.Context, verb voterVerb, node string) (l
 	if err != nil {
 		return "", err
 	}
+	if err := m.mayGovern(); err != nil {
+		return "", err
+	}
 	if node != "" {
 		member, err := api.FindMember(m.list(), node)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +35,28 @@ func TestASecretHasToMatchAllOfItsRecord(t *testing.T) {
 		first.set(record)
 		_, err := identity.AskToJoin(t.Context(), n.knock(2, first, identity.ProtocolJoin), requestOf(t, 2, token, identity.Edge))
 		wantRefusal(t, err, identity.ReasonUnknown)
+	})
+}
+
+// TestStrangersDoNotFillTheLog: anybody may knock, as often as he likes.
+func TestStrangersDoNotFillTheLog(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *town) {
+		log := new(lines)
+		first := n.settle(1, found(t, 1), func(o *identity.DoorOptions) { o.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+		token := first.issue(t, identity.TokenOptions{Role: identity.Edge})
+		token.Secret[0]++
+		knock := func() {
+			_, err := identity.AskToJoin(t.Context(), n.knock(2, first, identity.ProtocolJoin), requestOf(t, 2, token, identity.Edge))
+			wantRefusal(t, err, identity.ReasonUnknown)
+		}
+		for range 50 {
+			knock()
+		}
+		<-time.After(time.Minute)
+		knock()
+		if told := strings.Count(log.String(), "join refused"); told != 2 || !strings.Contains(log.String(), "others=49") {
+			t.Errorf("%d lines for 51 knocks:\n%s", told, log)
+		}
 	})
 }
 

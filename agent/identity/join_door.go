@@ -46,6 +46,7 @@ type DoorOptions struct {
 type Door struct {
 	DoorOptions
 	under chan struct{} // a place for each join under way
+	told  quiet
 }
 
 // NewDoor makes a door.
@@ -53,7 +54,7 @@ func NewDoor(o DoorOptions) *Door {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Door{o, make(chan struct{}, maxJoins)}
+	return &Door{DoorOptions: o, under: make(chan struct{}, maxJoins)}
 }
 
 // Handler serves the door's paths, on gv-join/1 for those who want to join, and
@@ -92,8 +93,8 @@ func (d *Door) join(w http.ResponseWriter, r *http.Request) {
 		answer.Observed = remoteHost(r)
 		d.Logger.Info("node admitted", "admitted", request.Node, "role", request.Role, "token", request.Secret.id(),
 			"address", request.Address, "observed", answer.Observed, "version", shorten(request.Version))
-	} else {
-		d.Logger.Warn("join refused", "asking", shorten(request.Node), "reason", refusalOf(err).Reason, "from", r.RemoteAddr, "err", err)
+	} else if others, may := d.told.may(time.Now()); may {
+		d.Logger.Warn("join refused", "others", others, "asking", shorten(request.Node), "reason", refusalOf(err).Reason, "from", r.RemoteAddr, "err", err)
 	}
 	reply(w, answer, err)
 }

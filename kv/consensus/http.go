@@ -34,10 +34,16 @@ func (r *Raft) Handler(codec ErrorCodec) http.Handler {
 		if c.term == 0 { // a caller that knows no term is told it first, see Leader
 			return nil, r.notLeader()
 		}
+		if err := r.o.Permit(ctx, c.txn); err != nil {
+			return nil, err
+		}
 		result, err := r.proposeHere(ctx, c.term, c.txn)
 		return encodeResult(result), err
 	}))
 	mux.HandleFunc("POST "+pathTrial, serve(true, codec, func(ctx context.Context, c call) ([]byte, error) {
+		if err := r.o.Permit(ctx, c.txn); err != nil {
+			return nil, err
+		}
 		result, err := r.trialHere(ctx, c.term, c.txn)
 		return encodeResult(result), err
 	}))

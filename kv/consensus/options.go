@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,9 @@ type Options struct {
 	// as it is. It is for reasons that no write is to blame for, such as a disk that
 	// is nearly full or an alarm.
 	Admit func() error
+	// Permit, if set, is asked about each write that another node brings, with the
+	// context of its request; its error refuses the write, as it is.
+	Permit func(context.Context, kv.Txn) error
 	// Sign gives the leader's signature of Head.SigningBytes; nil leaves commits
 	// unsigned.
 	Sign func(signingBytes []byte) [64]byte
@@ -109,6 +113,9 @@ func (o *Options) check() error {
 	}
 	if o.Admit == nil {
 		o.Admit = func() error { return nil }
+	}
+	if o.Permit == nil {
+		o.Permit = func(context.Context, kv.Txn) error { return nil }
 	}
 	if o.OnLeadership == nil {
 		o.OnLeadership = func(bool) {}
