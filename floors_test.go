@@ -32,6 +32,9 @@ var floors = map[string]int{
 	"gateway/http1":     13, // HTTP/1.1 messages, connections and exchanges
 	"gateway/accesslog": 12, // a line a request
 	"gateway/balance":   12, // which destination is next
+	"gateway/health":    12, // which destinations can be used
+	"gateway/breaker":   12, // stops asking what keeps failing
+	"gateway/limit":     12, // how much at the same time, and how large
 	"gateway/routing":   12, // which route takes a request
 	"gateway/stdhttp":   12, // exchanges over net/http
 	"gateway/exchange":  10, // one request and its response
@@ -49,6 +52,7 @@ var floors = map[string]int{
 // doors are the only packages that may import a foreign library, so that each
 // can be replaced behind one of them.
 var doors = map[string][]string{
+	"github.com/sony/gobreaker/v2":               {"gateway/breaker"},
 	"github.com/hashicorp/memberlist":            {"kv/gossip"},
 	"github.com/klauspost/compress":              {"kv/gossip"},
 	"go.etcd.io/bbolt":                           {"kv", "kv/consensus"},
