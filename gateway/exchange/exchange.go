@@ -71,7 +71,7 @@ type Request struct {
 	// Fields hold no Host, Content-Length or Transfer-Encoding: the front
 	// takes them out and the upstream makes its own.
 	Fields Fields
-	// Body is nil when the request has none.
+	// Body is nil when the request has none. It may be a Rewinder.
 	Body io.Reader
 	// ContentLength is -1 when a body's length is unknown.
 	ContentLength int64
@@ -89,6 +89,14 @@ type Request struct {
 	// Client is the address that the request is attributed to: the peer's, or
 	// what a trusted proxy said. The zero Addr is an unknown client.
 	Client netip.Addr
+}
+
+// Rewinder is what a request's body may be whose front keeps it in memory.
+type Rewinder interface {
+	// Rewind makes the body begin anew, so that it can be sent a second time. It is
+	// false, and nothing has changed, when the body was not read to its end, or not
+	// all of it is in memory.
+	Rewind() bool
 }
 
 // Response is the answer. Its head is complete when a handler returns.

@@ -39,6 +39,8 @@ type requestBody struct {
 	told    bool  // a reader has seen err
 	stopped bool
 	cut     bool // a read was under way when it was stopped
+	start   int  // where in t.in it begins
+	fetched bool // not all of it was there with the head
 }
 
 func newRequestBody(t *turn) *requestBody {
@@ -65,8 +67,31 @@ func (b *requestBody) begin() bool {
 		return false
 	}
 	b.client.Store(b.t.c)
-	b.framing, b.left, b.err, b.told = h.Framing, h.ContentLength, nil, false
+	b.start, b.fetched = b.t.from, false
+	b.restart()
+	return true
+}
+
+func (b *requestBody) restart() {
+	b.framing, b.left, b.err, b.told = b.t.head.Framing, b.t.head.ContentLength, nil, false
 	b.chunks.Reset()
+}
+
+// Rewind begins anew, see exchange.Rewinder. What came with the head is still in
+// memory. Trailers are not kept: whether they were announced is overwritten.
+func (b *requestBody) Rewind() bool {
+	if !b.mu.TryLock() { // somebody reads
+		return false
+	}
+	defer b.mu.Unlock()
+	switch {
+	case b.fetched || b.stopped || b.abandoned.Load() || b.err != io.EOF || !b.told:
+		return false
+	case len(b.t.head.Trailers) > 0 || len(b.t.x.Request.Trailers) > 0:
+		return false
+	}
+	b.t.from, b.t.x.BytesIn = b.start, 0
+	b.restart()
 	return true
 }
 
@@ -128,6 +153,7 @@ func (b *requestBody) readLength(p []byte) (int, error) {
 func (b *requestBody) readSome(p []byte) (int, error) {
 	t := b.t
 	if t.ahead() == 0 {
+		b.fetched = true
 		return t.c.Read(p)
 	}
 	n := copy(p, t.in[t.from:t.to])
@@ -140,6 +166,7 @@ func (b *requestBody) readChunks(p []byte) (n int, err error) {
 	t := b.t
 	for n == 0 && err == nil {
 		if t.ahead() == 0 {
+			b.fetched = true
 			if data := b.chunks.Data(); data > 0 && len(p) >= bodyDirect {
 				n, err = t.c.Read(p[:min(int64(len(p)), data)])
 				b.chunks.Skip(int64(n))
