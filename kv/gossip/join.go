@@ -162,14 +162,15 @@ func (p *Peer) rejoin() {
 	}
 }
 
-// missing are the remembered peers and some of the seeds, as far as no living
-// member is there.
+// missing are the remembered peers, and some of the dead and of the seeds, as far as
+// no living member is there. Each half of a network that is split remembers its own
+// peers alone, if there are enough of them, and only the dead lead to the other.
 func (p *Peer) missing() []string {
-	living, _ := p.members.addresses()
+	living, dead, _ := p.members.addresses()
 	living = append(living, p.o.Advertise.String())
 	known, seeds := p.rejoins.candidates()
 	var missing []string
-	for _, address := range slices.Concat(known, shuffled(seeds)) {
+	for _, address := range slices.Concat(known, shuffled(slices.Concat(dead, seeds))) {
 		if !slices.Contains(living, address) && !slices.Contains(missing, address) {
 			missing = append(missing, address)
 		}

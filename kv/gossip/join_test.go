@@ -117,6 +117,30 @@ func TestHalvesBecomeOneAgain(t *testing.T) {
 	})
 }
 
+// Halves that are so large that a node remembers peers of its own half alone, and no
+// seeds, as after a restart of every node.
+func TestLargeHalvesBecomeOneAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		const n = 2 * (maxKnown + 2)
+		c.start(t, n)
+		var one, two []string
+		for i, n := range c.nodes {
+			n.peer.rejoins.mu.Lock()
+			n.peer.rejoins.seeds = nil
+			n.peer.rejoins.mu.Unlock()
+			if i%2 == 0 {
+				one = append(one, n.ip)
+			} else {
+				two = append(two, n.ip)
+			}
+		}
+		c.net.Partition(one, two)
+		<-time.After(2*time.Minute + 17*time.Second)
+		c.net.Heal()
+		t.Logf("one cluster again after %v", c.wantMembers(t, n, 35*time.Second))
+	})
+}
+
 // Two clusters with one key, which know of each other and take over each other's
 // addresses.
 func TestClustersNeverMix(t *testing.T) {

@@ -1,8 +1,10 @@
 package gossip
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/memberlist"
@@ -30,8 +32,9 @@ var (
 
 // keyring changes memberlist's keys. It is empty for gossip in the clear.
 type keyring struct {
-	mu   sync.Mutex // one change at a time
-	ring *memberlist.Keyring
+	setting sync.Mutex // one SetKeys at a time
+	mu      sync.Mutex // one change at a time
+	ring    *memberlist.Keyring
 }
 
 func newKeyring(keys [][]byte) (*keyring, error) {
@@ -57,10 +60,51 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-// AddKey makes messages readable that are encrypted with another key. To replace a
-// key: add the new one on all nodes, then UseKey on all, then RemoveKey of the old.
-// Errors: ErrKeysFull, ErrNotEncrypted. A key that is there is no error.
-func (p *Peer) AddKey(key []byte) error {
+// SetKeys changes the keys to one or two others: messages are encrypted with the
+// first, and read with both. To replace a key k by n without losing anybody, give all
+// nodes k, n, then all n, k, then all n. Errors: ErrNotEncrypted, or what is wrong with
+// a key; then nothing has changed.
+func (p *Peer) SetKeys(keys ...[]byte) error {
+	if len(keys) == 0 {
+		return errors.New("gossip keys: there is none")
+	}
+	if _, err := newKeyring(keys); err != nil {
+		return err
+	}
+	if p.keys.ring == nil {
+		return ErrNotEncrypted
+	}
+	p.keys.setting.Lock()
+	defer p.keys.setting.Unlock()
+	isMeant := func(key []byte) bool {
+		return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	}
+	if now := p.keys.ring.GetKeys(); len(now) == maxKeys && !bytes.Equal(now[0], keys[0]) && !bytes.Equal(now[1], keys[0]) {
+		// Room for the first, at the cost of what is not meant.
+		stays, goes := now[0], now[1]
+		if isMeant(now[1]) {
+			stays, goes = now[1], now[0]
+		}
+		if err := errors.Join(p.useKey(stays), p.removeKey(goes)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(p.addKey(keys[0]), p.useKey(keys[0])); err != nil {
+		return err
+	}
+	for _, key := range p.keys.ring.GetKeys()[1:] {
+		if !isMeant(key) {
+			if err := p.removeKey(key); err != nil {
+				return err
+			}
+		}
+	}
+	return p.addKey(keys[len(keys)-1])
+}
+
+// addKey makes messages readable that are encrypted with another key. Errors:
+// ErrKeysFull, ErrNotEncrypted. A key that is there is no error.
+func (p *Peer) addKey(key []byte) error {
 	return p.keys.change(key, func(have bool) error {
 		if have {
 			return nil
@@ -72,9 +116,9 @@ func (p *Peer) AddKey(key []byte) error {
 	})
 }
 
-// UseKey encrypts with a key that was added before. Errors: ErrKeyUnknown,
+// useKey encrypts with a key that was added before. Errors: ErrKeyUnknown,
 // ErrNotEncrypted.
-func (p *Peer) UseKey(key []byte) error {
+func (p *Peer) useKey(key []byte) error {
 	return p.keys.change(key, func(have bool) error {
 		if !have {
 			return ErrKeyUnknown
@@ -83,9 +127,9 @@ func (p *Peer) UseKey(key []byte) error {
 	})
 }
 
-// RemoveKey forgets a key. Errors: ErrKeyInUse, ErrNotEncrypted. A key that is
+// removeKey forgets a key. Errors: ErrKeyInUse, ErrNotEncrypted. A key that is
 // not there is no error.
-func (p *Peer) RemoveKey(key []byte) error {
+func (p *Peer) removeKey(key []byte) error {
 	return p.keys.change(key, func(have bool) error {
 		switch {
 		case !have:

@@ -55,7 +55,7 @@ func (r *rejoins) update(living, left []string, self string) ([]string, bool) {
 func (p *Peer) remember() {
 	for {
 		changed := p.members.changed.wait()
-		living, left := p.members.addresses()
+		living, _, left := p.members.addresses()
 		known, isNew := p.rejoins.update(living, left, p.o.Advertise.String())
 		if isNew && p.o.Keeper != nil {
 			if err := p.o.Keeper.SetLocal(knownName, []byte(strings.Join(known, "\n"))); err != nil {

@@ -407,8 +407,9 @@ func (m *members) applied() map[NodeID]Applied {
 	return all
 }
 
-// addresses are those of the living members, and of those that are gone for good.
-func (m *members) addresses() (living, left []string) {
+// addresses are those of the living members, of those that went without a word, and
+// of those that are gone for good.
+func (m *members) addresses() (living, dead, left []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	entries := slices.SortedFunc(maps.Values(m.entries), func(a, b *entry) int { return cmp.Compare(b.join, a.join) })
@@ -418,9 +419,11 @@ func (m *members) addresses() (living, left []string) {
 			living = append(living, e.Address)
 		case e.Status == Left:
 			left = append(left, e.Address)
+		default:
+			dead = append(dead, e.Address)
 		}
 	}
-	return living, left
+	return living, dead, left
 }
 
 // Applied is what a node says that it serves.
