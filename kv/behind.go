@@ -58,7 +58,7 @@ type Soon struct {
 func (s *Store) MergeSoon(soon Soon, commits ...Commit) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	now, next, change, err := s.prepare(commits)
+	next, change, err := s.prepare(commits)
 	if err != nil || next == nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Store) MergeSoon(soon Soon, commits ...Commit) error {
 			return err
 		}
 	}
-	s.publish(now, next)
+	s.publish(next)
 	return nil
 }
 

@@ -9,17 +9,35 @@ const (
 	maxTrailKeys    = 20_000
 )
 
-// ChangedSince gives the keys that were put or deleted on the way from before to
-// v, each once, in ascending order; none if the two are one. A key may be among
+// ChangedSince gives the keys of both planes that were put or deleted on the way from
+// before to v, each once, in ascending order; none if the two are one. A key may be among
 // them that ended as it began. ok is false when v does not come from before, or
-// does not remember so far back: a view remembers hundreds of commits, one that
-// was read from disk or from the past none. The reader has to read all of v then.
+// does not remember so far back: a view remembers hundreds of commits, and as many changes of
+// ephemeral keys; one that was read from disk or from the past none. The reader has to read
+// all of v then.
 func (v View) ChangedSince(before View) (keys []Key, ok bool) {
-	since := before.head.Hash
-	if v.head.Hash == since {
+	keys, ok = v.trail.since(before.head.Hash, v.head.Hash)
+	if !ok {
+		return nil, false
+	}
+	own, ok := v.own.trail.since(before.own.mark, v.own.mark)
+	if !ok {
+		return nil, false
+	}
+	if len(own) > 0 {
+		keys = append(keys, own...)
+		slices.Sort(keys)
+	}
+	return keys, true
+}
+
+// since gives what was touched on the way from one state to another, at which the trail
+// ends.
+func (t trail) since(since, end Hash) (keys []Key, ok bool) {
+	if since == end {
 		return nil, true
 	}
-	for _, last := range [...]*change{v.trail.recent, v.trail.older} {
+	for _, last := range [...]*change{t.recent, t.older} {
 		for c := last; c != nil; c = c.previous {
 			keys = append(keys, c.keys...)
 			if c.before == since {
@@ -48,19 +66,16 @@ type change struct {
 	commits, total int
 }
 
-// extend is the trail after c. A commit of too many keys is not remembered, nor
-// what was before it.
-func (t trail) extend(c Commit) trail {
-	if len(c.Effects) > maxTrailKeys {
+// extend is the trail after a change of the state before. A change of too many keys is
+// not remembered, nor what was before it. Nobody may write to keys any more.
+func (t trail) extend(before Hash, keys []Key) trail {
+	if len(keys) > maxTrailKeys {
 		return trail{}
 	}
-	if t.recent.full(len(c.Effects)) {
+	if t.recent.full(len(keys)) {
 		t = trail{older: t.recent}
 	}
-	next := &change{before: c.Prev, keys: make([]Key, len(c.Effects)), previous: t.recent, commits: 1, total: len(c.Effects)}
-	for i, effect := range c.Effects {
-		next.keys[i] = effect.Entry.Key
-	}
+	next := &change{before: before, keys: keys, previous: t.recent, commits: 1, total: len(keys)}
 	if t.recent != nil {
 		next.commits += t.recent.commits
 		next.total += t.recent.total

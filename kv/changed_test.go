@@ -181,7 +181,7 @@ func TestTrailIsBounded(t *testing.T) {
 			for i := range tt.written {
 				v := views[i]
 				commit.Prev = v.head.Hash
-				next := View{trail: v.trail.extend(commit)}
+				next := View{trail: v.trail.extend(commit.Prev, commit.keys())}
 				next.head.Hash = Hash{byte(i + 1), byte((i + 1) >> 8)}
 				views = append(views, next)
 				if n := next.trail.recent.count() + next.trail.older.count(); n > tt.commits {
@@ -208,7 +208,7 @@ func TestTrailOverACommitTooLarge(t *testing.T) {
 	views := []View{{}}
 	for i, commit := range []Commit{small, large, small} {
 		commit.Prev = views[i].head.Hash
-		views = append(views, View{head: Head{Hash: Hash{byte(i + 1)}}, trail: views[i].trail.extend(commit)})
+		views = append(views, View{head: Head{Hash: Hash{byte(i + 1)}}, trail: views[i].trail.extend(commit.Prev, commit.keys())})
 	}
 	for i, want := range []bool{false, false, true, true} {
 		if _, ok := views[3].ChangedSince(views[i]); ok != want {

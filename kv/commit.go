@@ -76,6 +76,9 @@ func (c Commit) check() error {
 		if _, err := ParseKey(string(key)); err != nil {
 			return err
 		}
+		if err := checkOperators(key); err != nil {
+			return err
+		}
 		if i > 0 && c.Effects[i-1].Entry.Key >= key {
 			return &KeyError{Key: string(key), Problem: fmt.Sprintf("comes after %q: effects stand in the order of their keys, each key once", c.Effects[i-1].Entry.Key)}
 		}
@@ -90,6 +93,15 @@ func (c Commit) check() error {
 		}
 	}
 	return nil
+}
+
+// keys are those that the commit puts or deletes, in order.
+func (c Commit) keys() []Key {
+	keys := make([]Key, len(c.Effects))
+	for i, effect := range c.Effects {
+		keys[i] = effect.Entry.Key
+	}
+	return keys
 }
 
 // Head is where a view stands after the commit, in the epoch of the given id.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -126,19 +127,29 @@ func saveRequest(bucket *bolt.Bucket, l *ledger, r *request) error {
 	return bucket.Put(revName(r.result.Rev), record)
 }
 
-// saveLocal replaces a local value; nil means none.
-func (d *disk) saveLocal(name string, old, value []byte) error {
+// saveLocals replaces local values, of which old are those before; nil means none.
+func (d *disk) saveLocals(old *iradix.Tree[[]byte], values map[string][]byte) error {
 	return d.update(func(tx *bolt.Tx, l *ledger) error {
-		if old != nil {
-			l.local.remove(seal(localVersion, []byte(name), old))
+		for name, value := range values {
+			before, _ := old.Get([]byte(name))
+			if err := saveLocal(tx, l, []byte(name), before, value); err != nil {
+				return err
+			}
 		}
-		if value == nil {
-			return tx.Bucket(bucketLocal).Delete([]byte(name))
-		}
-		record := seal(localVersion, []byte(name), value)
-		l.local.add(record)
-		return tx.Bucket(bucketLocal).Put([]byte(name), record)
+		return nil
 	})
+}
+
+func saveLocal(tx *bolt.Tx, l *ledger, name, old, value []byte) error {
+	if old != nil {
+		l.local.remove(seal(localVersion, name, old))
+	}
+	if value == nil {
+		return tx.Bucket(bucketLocal).Delete(name)
+	}
+	record := seal(localVersion, name, value)
+	l.local.add(record)
+	return tx.Bucket(bucketLocal).Put(name, record)
 }
 
 // update runs one transaction and returns when it is synced. change adapts the

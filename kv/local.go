@@ -3,8 +3,7 @@ package kv
 import (
 	"fmt"
 	"iter"
-
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
+	"maps"
 )
 
 // MaxLocalNameBytes bounds a local name. It leaves room for a whole key and a
@@ -38,40 +37,42 @@ func (s *Store) SetLocal(name string, value []byte) error {
 		return &KeyError{Key: name, Problem: fmt.Sprintf("a local name has 1 to %d bytes", MaxLocalNameBytes)}
 	}
 	value = append([]byte{}, value...)
-	return s.changeLocal(name, value)
+	return s.changeLocals(map[string][]byte{name: value})
 }
 
 // DeleteLocal removes a name. Removing an absent one changes nothing.
 func (s *Store) DeleteLocal(name string) error {
-	return s.changeLocal(name, nil)
+	return s.changeLocals(map[string][]byte{name: nil})
 }
 
-// changeLocal sets a name, or removes it if value is nil.
-func (s *Store) changeLocal(name string, value []byte) error {
+// changeLocals sets names, or removes those whose value is nil, in one transaction.
+func (s *Store) changeLocals(values map[string][]byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.isClosed() {
 		return ErrClosed
 	}
 	local := s.local.Load()
-	old, there := local.Get([]byte(name))
-	if !there && value == nil {
+	maps.DeleteFunc(values, func(name string, value []byte) bool {
+		_, there := local.Get([]byte(name))
+		return value == nil && !there
+	})
+	if len(values) == 0 {
 		return nil
 	}
 	if s.disk != nil {
-		if err := s.saveNow(func() error { return s.disk.saveLocal(name, old, value) }); err != nil {
+		if err := s.saveNow(func() error { return s.disk.saveLocals(local, values) }); err != nil {
 			return err
 		}
 	}
-	s.local.Store(replaced(local, name, value))
-	return nil
-}
-
-func replaced(tree *iradix.Tree[[]byte], name string, value []byte) *iradix.Tree[[]byte] {
-	if value == nil {
-		tree, _, _ = tree.Delete([]byte(name))
-		return tree
+	txn := local.Txn()
+	for name, value := range values {
+		if value == nil {
+			txn.Delete([]byte(name))
+			continue
+		}
+		txn.Insert([]byte(name), value)
 	}
-	tree, _, _ = tree.Insert([]byte(name), value)
-	return tree
+	s.local.Store(txn.CommitOnly())
+	return nil
 }

@@ -33,7 +33,7 @@ func (s *Store) Restore(snapshot *Snapshot) error {
 			return err
 		}
 	}
-	s.publish(now, next)
+	s.publish(next)
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (s *Store) NewEpoch(epochID [16]byte, sign func(signingBytes []byte) [64]by
 	}
 	next := &state{
 		// No key changes, and the view says so to whoever asks what changed.
-		view:    View{head: head, keys: now.view.keys, trail: now.view.trail.extend(Commit{Prev: before.Hash})},
+		view:    View{head: head, keys: now.view.keys, trail: now.view.trail.extend(before.Hash, nil)},
 		history: history{base: head}, requests: now.requests, changed: make(chan struct{}),
 	}
 	if s.disk != nil {
@@ -71,7 +71,7 @@ func (s *Store) NewEpoch(epochID [16]byte, sign func(signingBytes []byte) [64]by
 			return err
 		}
 	}
-	s.publish(now, next)
+	s.publish(next)
 	return nil
 }
 

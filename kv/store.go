@@ -36,14 +36,23 @@ type Store struct {
 	local  atomic.Pointer[iradix.Tree[[]byte]]
 	closed chan struct{}
 
-	// writing lets one writer at a time change now and local.
+	// writing lets one writer at a time change local, and the operators' part of now.
 	writing sync.Mutex
 	disk    *disk // nil when the store lives in memory only; for holders of behind.saving
 	behind  behind
 	savers  sync.WaitGroup // of behind
+
+	// plane has the ephemeral keys, and changes their part of now.
+	plane *plane
+	own   *Own
+	// keeping lets one at a time write what is known of owners.
+	keeping sync.Mutex
+	// swapping lets one at a time replace now. It is held for no longer than that.
+	swapping sync.Mutex
 }
 
-// state is what readers see of the shared keys, replaced as a whole.
+// state is what readers see of the shared keys, replaced as a whole. Its view has both
+// planes; the rest is the operators'.
 type state struct {
 	view     View
 	history  history // leads to view
@@ -72,6 +81,10 @@ func Open(o Options) (*Store, error) {
 	}
 	s.now.Store(&state{view: found.view, history: found.history, requests: found.requests, changed: make(chan struct{})})
 	s.local.Store(found.local)
+	s.plane, s.own = newPlane(s.publishOwned), &Own{s: s}
+	if err := s.plane.load(s); err != nil {
+		return nil, errors.Join(explain(err, o.Path), s.Close())
+	}
 	return s, nil
 }
 
@@ -142,7 +155,7 @@ func (s *Store) Changed() <-chan struct{} { return s.now.Load().changed }
 func (s *Store) Merge(commits ...Commit) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	now, next, change, err := s.prepare(commits)
+	next, change, err := s.prepare(commits)
 	if err != nil || next == nil {
 		return err
 	}
@@ -151,32 +164,53 @@ func (s *Store) Merge(commits ...Commit) error {
 			return err
 		}
 	}
-	s.publish(now, next)
+	s.publish(next)
 	return nil
 }
 
 // prepare gives the state after the commits, nil if they are all there, and what it
 // means for the file. It is for holders of writing.
-func (s *Store) prepare(commits []Commit) (now, next *state, change steps, err error) {
+func (s *Store) prepare(commits []Commit) (next *state, change steps, err error) {
 	if s.isClosed() {
-		return nil, nil, steps{}, ErrClosed
+		return nil, steps{}, ErrClosed
 	}
-	now = s.now.Load()
+	now := s.now.Load()
 	view, history, err := follow(now.view, now.history, commits)
 	if err != nil || view.Rev() == now.view.Rev() {
-		return now, nil, steps{}, err
+		return nil, steps{}, err
 	}
 	added := history.steps[len(now.history.steps):]
 	history, dropped := history.trim(s.revs, s.bytes)
 	next = &state{view: view, history: history, requests: now.requests.extend(added), changed: make(chan struct{})}
-	return now, next, steps{added: added, dropped: dropped, old: now, next: next}, nil
+	return next, steps{added: added, dropped: dropped, old: now, next: next}, nil
 }
 
-// publish swaps the state first and signals then, so that whoever is woken finds
-// the new one.
-func (s *Store) publish(old, next *state) {
-	s.now.Store(next)
-	close(old.changed)
+// publish replaces the operators' part of the state by that of next.
+func (s *Store) publish(next *state) {
+	s.swap(func(now *state) *state {
+		both := *next // whoever saves next reads it meanwhile
+		both.view.own = now.view.own
+		return &both
+	})
+}
+
+// publishOwned replaces the ephemeral part of the state.
+func (s *Store) publishOwned(own owned) {
+	s.swap(func(now *state) *state {
+		both := *now
+		both.view.own, both.changed = own, make(chan struct{})
+		return &both
+	})
+}
+
+// swap replaces the state first and signals then, so that whoever is woken finds the new
+// one. Writers of the two planes meet here, and nowhere else.
+func (s *Store) swap(replace func(now *state) *state) {
+	s.swapping.Lock()
+	defer s.swapping.Unlock()
+	now := s.now.Load()
+	s.now.Store(replace(now))
+	close(now.changed)
 }
 
 // follow applies those of the commits that are new.

@@ -136,8 +136,10 @@ func (o Op) check() error {
 		if err := checkValue(o.Key, o.Value); err != nil {
 			return err
 		}
-		_, err := ParseKey(string(o.Key))
-		return err
+		if _, err := ParseKey(string(o.Key)); err != nil {
+			return err
+		}
+		return checkOperators(o.Key)
 	}
 	return fmt.Errorf("operation on key %q: unknown kind %d", o.Key, o.Kind)
 }

@@ -8,22 +8,24 @@ import (
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 )
 
-// View is the state at one revision: immutable, ordered by key, safe for any
-// number of goroutines and valid for ever. A change gives another View that
-// shares all that did not change. The zero View is empty.
+// View is the operators' state at one revision, and beside it the ephemeral keys as this
+// node saw them at that moment: immutable, ordered by key, safe for any number of
+// goroutines and valid for ever. A change gives another View that shares all that did not
+// change. The zero View is empty. A view of the past has no ephemeral keys.
 type View struct {
 	head  Head
 	keys  *iradix.Tree[*Entry] // nil in the zero View
 	trail trail
+	own   owned
 }
 
-// Head is where in history the view stands.
+// Head is where in the operators' history the view stands.
 func (v View) Head() Head { return v.head }
 
-// Rev is the revision of the view, the zero Rev in the zero View.
+// Rev is the revision of the operators' keys, the zero Rev in the zero View.
 func (v View) Rev() Rev { return v.head.Rev }
 
-// Len counts the keys.
+// Len counts the operators' keys.
 func (v View) Len() int {
 	if v.keys == nil {
 		return 0
@@ -31,23 +33,49 @@ func (v View) Len() int {
 	return v.keys.Len()
 }
 
+// LenOwned counts the ephemeral keys.
+func (v View) LenOwned() int {
+	if v.own.keys == nil {
+		return 0
+	}
+	return v.own.keys.Len()
+}
+
+// Is tells whether two views of one store are the same state, of both planes.
+func (v View) Is(other View) bool { return v.head == other.head && v.own.mark == other.own.mark }
+
 // Get returns the entry of a key, if it is there.
 func (v View) Get(key Key) (Entry, bool) {
-	if entry := v.find(key); entry != nil {
-		return *entry, true
+	entry := v.find(key)
+	if entry == nil {
+		entry = v.own.find(key)
 	}
-	return Entry{}, false
+	if entry == nil {
+		return Entry{}, false
+	}
+	return *entry, true
 }
 
 // Under yields the entries that prefix covers, as the function Under says, in
 // the order of their keys. The loop may stop at any time.
 func (v View) Under(prefix string) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		if v.keys == nil {
-			return
+		own := v.own.below(prefix)
+		ahead, some := own()
+		if v.keys != nil {
+			for entry := range entriesUnder(v.keys.Root(), prefix) {
+				for ; some && ahead.Key < entry.Key; ahead, some = own() {
+					if !yield(*ahead) {
+						return
+					}
+				}
+				if !yield(*entry) {
+					return
+				}
+			}
 		}
-		for entry := range entriesUnder(v.keys.Root(), prefix) {
-			if !yield(*entry) {
+		for ; some; ahead, some = own() {
+			if !yield(*ahead) {
 				return
 			}
 		}
@@ -74,7 +102,7 @@ func (v View) Apply(c Commit) (View, error) {
 		entry := c.entry(effect)
 		keys.Insert(key, &entry)
 	}
-	return View{head: c.Head(v.head.EpochID), keys: keys.CommitOnly(), trail: v.trail.extend(c)}, nil
+	return View{head: c.Head(v.head.EpochID), keys: keys.CommitOnly(), trail: v.trail.extend(c.Prev, c.keys()), own: v.own}, nil
 }
 
 // follows checks that c may be applied to v.
@@ -95,6 +123,7 @@ func (v View) follows(c Commit) error {
 	return nil
 }
 
+// find looks among the operators' keys.
 func (v View) find(key Key) *Entry {
 	if v.keys == nil {
 		return nil

@@ -18,7 +18,8 @@ type Event struct {
 }
 
 // Batch is everything that one revision changed under the watched prefix, in the
-// order of the keys.
+// order of the keys. Of ephemeral keys, which have no revisions, it is what has
+// changed since the batch before, and Rev says how far the watcher is with the operators'.
 type Batch struct {
 	Rev    Rev
 	Events []Event
@@ -33,6 +34,8 @@ type Watcher struct {
 	prefix string
 	cursor Rev
 	hash   Hash // of the history at the cursor: after a restore its revision may be another's
+	owned  owned
+	anew   bool // all that is there of ephemeral keys is news
 }
 
 // Watch returns a watcher of the keys that prefix covers, beginning after the
@@ -40,16 +43,23 @@ type Watcher struct {
 // that the history does not lead on from since: because it is too old, or
 // because it is of another history or above the head, as after a restore of an
 // older state.
+//
+// Ephemeral keys have no revisions. A watcher that begins at a revision gets first what
+// is there of them, and what is known to have gone; see Batch.
 func (s *Store) Watch(prefix string, since Rev) (*Watcher, error) {
-	now := s.now.Load()
+	now, anew := s.now.Load(), true
 	if since.IsZero() {
-		since = now.view.Rev()
+		since, anew = now.view.Rev(), false
 	}
 	steps, err := now.history.after(since)
 	if err != nil {
 		return nil, err
 	}
-	return &Watcher{store: s, prefix: prefix, cursor: since, hash: now.history.before(steps)}, nil
+	w := &Watcher{store: s, prefix: prefix, cursor: since, hash: now.history.before(steps), anew: anew}
+	if !anew {
+		w.owned = now.view.own
+	}
+	return w, nil
 }
 
 // Next waits for the next revision that changes a watched key. After an error of
@@ -65,6 +75,9 @@ func (w *Watcher) Next(ctx context.Context) (Batch, error) {
 		batch, err := w.advance(now.history)
 		if err != nil || len(batch.Events) > 0 {
 			return batch, err
+		}
+		if events := w.ownedEvents(now.view.own); len(events) > 0 {
+			return Batch{Rev: w.cursor, Events: events}, nil
 		}
 		select {
 		case <-now.changed:
