@@ -43,17 +43,18 @@ type requestBody struct {
 	fetched bool // not all of it was there with the head
 }
 
-func newRequestBody(t *turn) *requestBody {
-	b := &requestBody{t: t, err: io.EOF, told: true}
+func (b *requestBody) init(t *turn) {
+	b.t, b.err, b.told = t, io.EOF, true
 	b.abandonRead = b.abandon
-	return b
 }
 
 // reuse is a body for the next request. One that nobody read to its end may still
 // have a reader, who must not get the next request's bytes.
 func (b *requestBody) reuse() *requestBody {
 	if !b.told {
-		b = newRequestBody(b.t)
+		t := b.t
+		b = new(requestBody)
+		b.init(t)
 	}
 	b.abandoned.Store(false)
 	b.framing, b.err, b.told, b.stopped, b.cut = NoBody, io.EOF, true, false, false

@@ -33,6 +33,8 @@ type conn struct {
 	life  atomic.Pointer[life]
 	relay atomic.Pointer[relay] // while a tunnel is open
 
+	firstLife life
+
 	t *turn // nil while it waits for a request
 	// ready is serveReady, bound once.
 	ready func(fd uintptr) bool
@@ -59,7 +61,8 @@ const (
 func newConn(s *Server, netConn net.Conn) *conn {
 	c := &conn{s: s, scheme: "http"}
 	c.init(netConn, &s.clock)
-	c.life.Store(newLife())
+	c.firstLife.init()
+	c.life.Store(&c.firstLife)
 	c.ready = c.serveReady
 	if _, secure := netConn.(interface{ ConnectionState() tls.ConnectionState }); secure {
 		c.scheme = "https"

@@ -34,9 +34,11 @@ type after struct{ f func() }
 
 func newLife() *life {
 	l := new(life)
-	l.stopFirst = l.forgetFirst
+	l.init()
 	return l
 }
+
+func (l *life) init() { l.stopFirst = l.forgetFirst }
 
 // Deadline: there is none.
 func (l *life) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -19,8 +19,8 @@ var errLateHead = &Refusal{408, "request_timeout", "The request's head did not c
 // first byte is there, and given back when the connection is idle.
 type turn struct {
 	c    *conn
-	head RequestHead
 	x    exchange.Exchange
+	head RequestHead // its fields are in the memory of x's
 	body *requestBody
 
 	// in[from:to] is read and not used. in is page, or larger when something did not
@@ -28,11 +28,8 @@ type turn struct {
 	in       []byte
 	from, to int
 	bodyAt   int // where in may be overwritten: behind the head
-	page     [turnPage]byte
 	larger   *buffer
 	older    *buffer
-
-	out [turnPage]byte
 
 	// mu is held while something is written before the final head. It guards begun
 	// and expects.
@@ -47,11 +44,22 @@ type turn struct {
 
 	// relayInterim is bound once.
 	relayInterim func(status int, fields exchange.Fields)
+
+	firstBody requestBody
+
+	// What is large is behind what is small: so a request that waits has a few
+	// neighbouring pages of memory, and not one for each of these.
+	memory exchange.Memory
+	page   [turnPage]byte
+	out    [turnPage]byte
 }
 
 var turns = sync.Pool{New: func() any {
 	t := new(turn)
-	t.body, t.relayInterim = newRequestBody(t), t.interim
+	t.body, t.relayInterim = &t.firstBody, t.interim
+	t.firstBody.init(t)
+	t.x.Use(&t.memory)
+	t.head.Fields = t.x.Request.Fields
 	return t
 }}
 
@@ -64,7 +72,7 @@ func takeTurn(c *conn) *turn {
 func (t *turn) release() {
 	t.from, t.to = 0, 0
 	t.settle()
-	t.x.Reset(context.Background())
+	t.x.Reset(context.Background()) // it must not keep what it served
 	t.c = nil
 	turns.Put(t)
 }
@@ -91,6 +99,7 @@ func (t *turn) settle() {
 	spoil(t.out[:])
 	t.from, t.to = 0, len(ahead)
 	t.skipEmptyLine = true
+	t.head.Fields = t.x.Request.Fields[:0]
 }
 
 // enlarge gives in more room. What it held stays where it is.
@@ -224,7 +233,7 @@ func (t *turn) fillExchange() {
 	x.Leash = life
 	x.Started = time.Now()
 	r := &x.Request
-	r.Fields, h.Fields = h.Fields, r.Fields // each keeps its memory in turn
+	r.Fields = h.Fields
 	r.Method, r.Target, r.Authority, r.Trailers, r.Upgrade = h.Method, h.Target, h.Authority, h.Trailers, h.Upgrade
 	r.Scheme, r.Peer, r.Client = c.scheme, c.peer, c.peer.Addr()
 	r.Protocol = "1.1"

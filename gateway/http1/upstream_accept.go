@@ -48,12 +48,11 @@ func (a *attempt) settleSender() {
 	}
 }
 
-// fillResponse hands the head over. The memory of the fields is exchanged: each
-// side keeps the other's for next time.
+// fillResponse hands the head over.
 func (a *attempt) fillResponse() {
 	r, h := &a.x.Response, &a.head
 	r.Status = h.Status
-	r.Fields, h.Fields = h.Fields, r.Fields[:0]
+	r.Fields, h.Fields = h.Fields, nil
 	r.ContentLength = h.ContentLength
 	if r.Trailers = r.Trailers[:0]; a.body == ByChunks {
 		r.Trailers = append(r.Trailers, h.Trailers...)

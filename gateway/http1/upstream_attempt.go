@@ -12,7 +12,7 @@ import (
 // pageSize is what an attempt holds in memory: the request's head with the first
 // of its body, then the response's head with the first of its body. Larger heads
 // get a page of their own.
-const pageSize = 16 << 10
+const pageSize = 14 << 10
 
 // attempt is one exchange with a destination. It is the response's body as well,
 // and lives until that is closed.
@@ -34,7 +34,6 @@ type attempt struct {
 	answered  bool // a byte of the response came
 	writeErr  error
 
-	page [pageSize]byte
 	buf  []byte // page, or a larger one
 	out  int    // the request is buf[:out], until the response overwrites it
 	sent int    // bytes of the request's body by length in it
@@ -43,12 +42,14 @@ type attempt struct {
 
 	// bodyAt is where the body begins in memory, behind the head.
 	bodyAt int
-	head   ResponseHead
-	keep   bool // the link may serve another exchange
+	head   ResponseHead // its fields are in the memory of the exchange's
+	keep   bool         // the link may serve another exchange
 	body   Framing
 	left   int64 // of a body by length
 	chunks ChunkedDecoder
 	err    error // what Read says from now on
+
+	page [pageSize]byte // behind what is small, as in a turn
 }
 
 // attempts holds attempts that have ended.
@@ -57,7 +58,7 @@ var attempts = sync.Pool{New: func() any { return new(attempt) }}
 func newAttempt(u *Upstream, x *exchange.Exchange, b exchange.Bounds) *attempt {
 	a := attempts.Get().(*attempt)
 	a.u, a.x, a.bounds = u, x, b
-	a.buf = a.page[:]
+	a.buf, a.head.Fields = a.page[:], x.Response.Fields[:0]
 	return a
 }
 
@@ -223,12 +224,11 @@ func (a *attempt) end() {
 	a.keep = false
 	a.release()
 	a.sender.abandon()
-	clear(a.head.Fields)
 	spoil(a.page[:])
-	head, chunks, trailers := a.head.Fields[:0], a.chunks, a.head.Trailers[:0]
+	chunks, trailers := a.chunks, a.head.Trailers[:0]
 	chunks.Reset()
 	a.forget()
-	a.head.Fields, a.head.Trailers, a.chunks = head, trailers, chunks
+	a.head.Trailers, a.chunks = trailers, chunks
 	attempts.Put(a)
 }
 
