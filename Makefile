@@ -36,8 +36,11 @@ race: test ## the same as test, which always runs with the race detector
 # What takes minutes of fake time is tried with the race detector in its short form only, by make test.
 FAKE_TIME = ./kv/consensus ./kv/gossip ./agent/agenttest
 
+# The others have no longer form, and are in make test as a whole.
+HAS_LONG = grep -rl GRAPEVINE_LONG --include='*_test.go' . | xargs -n1 dirname | sort -u
+
 long: ## the tests in their full length
-	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... | grep -vE '/(kv/consensus|kv/gossip|agent/agenttest)$$')
+	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m $$($(HAS_LONG) | grep -vE '/(kv/consensus|kv/gossip|agent/agenttest)$$')
 	GRAPEVINE_LONG=1 $(GO) test -count=1 -timeout 20m $(FAKE_TIME)
 
 allocs: ## the tests that count allocations, of which the race detector makes more
