@@ -16,6 +16,14 @@ type cluster struct {
 	state        *clusterState
 }
 
+// name is the cluster's id, empty for a nil cluster.
+func (c *cluster) name() string {
+	if c == nil {
+		return ""
+	}
+	return c.id
+}
+
 // load gives the load that an address has in the cluster, new if it is not
 // there. A nil cluster has no address.
 func (c *cluster) load(address spec.Address) *balance.Load {
@@ -34,4 +42,6 @@ type clusterState struct {
 	// turn counts picks; which destination is next follows from it.
 	turn    atomic.Uint64
 	metrics *clusterMetrics
+	// recalled is the latest maintenance that ended what was under way.
+	recalled atomic.Pointer[window]
 }

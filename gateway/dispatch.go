@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/routing"
@@ -21,7 +22,23 @@ func (t *Table) dispatch(x *exchange.Exchange) {
 	}
 	x.Route = r.id
 	x.OnFinish(r.metrics)
-	r.serve(x, &path, query)
+	c := r.cluster
+	if t.windows != nil && t.turnAway(x, c) {
+		r.response.Apply(&x.Response.Fields)
+		return
+	}
+	r.serve(x, c, &path, query)
+}
+
+// turnAway answers when a maintenance keeps the client from the cluster, which is
+// nil where the gateway itself would answer.
+func (t *Table) turnAway(x *exchange.Exchange, c *cluster) bool {
+	now := time.Now()
+	w := t.windows.against(c.name(), x.Request.Client, now)
+	if w != nil {
+		w.turnAway(x, now)
+	}
+	return w != nil
 }
 
 // choose gives the route and the two parts of the target, or answers.

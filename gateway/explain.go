@@ -231,7 +231,7 @@ func detailOf(err error, allow []string) string {
 func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path requestPath, query []byte) {
 	switch {
 	case r.answer != nil:
-		r.serve(x, &path, query)
+		r.serve(x, nil, &path, query)
 		e.Status, e.Detail = x.Response.Status, fmt.Sprintf("Route %s answers itself.", r.id)
 		if to := x.Response.Fields.Get("Location"); to != nil {
 			e.Detail = fmt.Sprintf("Route %s redirects to %s", r.id, to)

@@ -51,8 +51,7 @@ func start(t *testing.T, static string, use ...func(*gateway.Gateway)) *fixture 
 
 func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.Gateway)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, store: store}
-	f.gateway = gateway.New(gateway.Options{Source: store, Keeper: store, Static: parse(t, static)})
+	f := newFixture(t, store, static)
 	for _, u := range use {
 		u(f.gateway)
 	}
@@ -74,6 +73,12 @@ func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.
 	return f
 }
 
+// newFixture has a gateway that serves nothing so far.
+func newFixture(t *testing.T, store *kv.Store, static string) *fixture {
+	t.Helper()
+	return &fixture{t: t, store: store, gateway: gateway.New(gateway.Options{Source: store, Keeper: store, Static: parse(t, static)})}
+}
+
 // overNetHTTP has the tests use net/http's server, which serves HTTP/2 and the
 // programs that embed a gateway, instead of our engine.
 var overNetHTTP = os.Getenv("GRAPEVINE_FRONT") == "nethttp"
@@ -93,12 +98,17 @@ func (f *fixture) listen() (stop func()) {
 	}
 	f.address = listener.Addr().String()
 	server := &http1.Server{Handler: f.gateway, Refuse: f.gateway.Refuse, BodyTimeout: time.Second}
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	go func() { served <- server.Serve(listener) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { served <- f.gateway.EndOverdue(ctx, server) }()
 	return func() {
 		server.Close()
-		if err := <-served; err != nil {
-			f.t.Error(err)
+		cancel()
+		for range 2 {
+			if err := <-served; err != nil {
+				f.t.Error(err)
+			}
 		}
 	}
 }

@@ -51,11 +51,12 @@ type Gateway struct {
 	table    atomic.Pointer[Table]
 	draining atomic.Bool
 
-	// mu guards the making of tables: static, live, kept and estate.
+	// mu guards the making of tables: static, live, kept, local and estate.
 	mu     sync.Mutex
 	static *spec.File
 	live   *plan // of the live table, nil before the first
 	kept   map[kv.Key]*decoded
+	local  map[string]*window // this node's own maintenance, by cluster
 	estate *estate
 
 	// swapMu guards swapped, which is closed and replaced at each swap.
@@ -67,7 +68,7 @@ type Gateway struct {
 func New(o Options) *Gateway {
 	g := &Gateway{
 		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap, access: o.AccessLog,
-		metrics: newMetrics(o.AccessLog), swapped: make(chan struct{}),
+		metrics: newMetrics(o.AccessLog), swapped: make(chan struct{}), local: map[string]*window{},
 	}
 	g.estate = newEstate(g.metrics)
 	if g.static == nil {
@@ -96,6 +97,7 @@ func (g *Gateway) Load() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kept = readKept(g.keeper, g.logger)
+	g.readLocal()
 	return g.install(g.static, refuseStaticFaults)
 }
 
@@ -177,6 +179,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	}
 	previous := g.table.Load()
 	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.logger, g.access})
+	t.windows = newWindows(p, g.localWindows(), previous.maintenance(), t.builtAt)
 	t.took = time.Since(start)
 	g.keepGood(p)
 	g.static, g.live = static, p

@@ -30,6 +30,7 @@ func (t *Table) Lint() []spec.Fault {
 	for key, v := range t.plan.verdicts.under(clusterPrefix) {
 		found = append(found, lintCluster(key, v.cluster, used[v.cluster.id], named[v.cluster.id])...)
 	}
+	found = append(found, t.lintMaintenance()...)
 	for i, f := range found {
 		if t.plan.decoded.get(f.Key) == nil { // else it is about the operator's value
 			found[i] = t.plan.static.Locate(f)

@@ -153,6 +153,9 @@ func (m *metrics) route(id string) *routeMetrics { return &routeMetrics{id: id, 
 
 // Finished counts an exchange.
 func (r *routeMetrics) Finished(x *exchange.Exchange, _ error) {
+	if x.Reason == "" && x.Recalled() { // the log, which is told later, would take it for the client's leaving
+		x.Reason = codeMaintenance
+	}
 	if s := r.series.get(r.bind); s != nil {
 		s.byClass[x.Response.Status/100%len(classes)].Inc()
 		s.duration.Observe(time.Since(x.Started).Seconds())

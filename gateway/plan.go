@@ -174,6 +174,8 @@ func (p *planner) judge(keys []string) {
 		case strings.HasPrefix(key, configPrefix):
 			sections = true
 			p.record(key, p.judgeSection(key))
+		case isMaintenance(key):
+			p.record(key, p.judgeMaintenance(key))
 		default:
 			p.record(key, p.judgeUnknown(key))
 		}

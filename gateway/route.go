@@ -6,26 +6,31 @@ import (
 	"grapevine/gateway/exchange"
 )
 
-// serve answers a request that the route takes.
-func (r *route) serve(x *exchange.Exchange, path *requestPath, query []byte) {
+// serve answers a request that the route takes; c is the cluster that gets it, nil
+// where none does.
+func (r *route) serve(x *exchange.Exchange, c *cluster, path *requestPath, query []byte) {
 	switch {
 	case r.answer != nil:
 		x.Request.Target = append(append([]byte(nil), path.forwardable()...), query...)
 		r.answer.Serve(x)
-	case r.cluster != nil:
-		r.forward(x, path, query)
+	case c != nil:
+		r.forward(x, c, path, query)
 	default:
 		failQuarantined(x, r.id)
 	}
 	r.response.Apply(&x.Response.Fields)
 }
 
-func (r *route) forward(x *exchange.Exchange, path *requestPath, query []byte) {
+func (r *route) forward(x *exchange.Exchange, c *cluster, path *requestPath, query []byte) {
 	if err := r.change(x, path, query); err != nil {
 		failChange(x, err)
 		return
 	}
-	r.cluster.forward(x, r.bounds)
+	x.Hold(c)
+	c.forward(x, r.bounds)
+	if x.Response.Status == 0 && x.Recalled() { // the client is there still
+		c.answerRecalled(x)
+	}
 }
 
 // change makes x what the backend is to get. The error is the request's fault.

@@ -44,13 +44,13 @@ func answering(b testing.TB) string {
 
 // proxying gives a function that sends one request over a connection that is kept,
 // through our engine, the whole chain and a route, to a backend and back.
-func proxying(b testing.TB) (ask func()) {
+func proxying(b testing.TB, more ...kv.Op) (ask func()) {
 	store, err := kv.Open(kv.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { store.Close() })
-	apply(b, store, kv.Put("gateway/routes/r", []byte(route("/r/{**rest}", answering(b)))))
+	apply(b, store, append(more, kv.Put("gateway/routes/r", []byte(route("/r/{**rest}", answering(b)))))...)
 	g := gateway.New(gateway.Options{Source: store, Keeper: store})
 	if err := g.Load(); err != nil {
 		b.Fatal(err)
@@ -103,9 +103,14 @@ func TestProxyAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("under the race detector pools drop at random")
 	}
-	ask := proxying(t)
-	ask()
-	if n := testing.AllocsPerRun(500, ask); n > 0 {
-		t.Errorf("%v allocations a request", n)
+	for name, more := range map[string][]kv.Op{
+		"plain":                         nil,
+		"maintenance of other clusters": {kv.Put("gateway/maintenance/other", []byte(`{"enabled":true}`))},
+	} {
+		ask := proxying(t, more...)
+		ask()
+		if n := testing.AllocsPerRun(500, ask); n > 0 {
+			t.Errorf("%s: %v allocations a request", name, n)
+		}
 	}
 }

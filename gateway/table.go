@@ -29,6 +29,7 @@ type Table struct {
 	clusters index[*cluster] // named ones, by key
 	trust    trust
 	probes   map[string]probe
+	windows  *windows      // nil when there is no maintenance
 	stray    *routeMetrics // requests that no route took
 }
 

@@ -239,7 +239,7 @@ func TestCheck(t *testing.T) {
 		{"clash", []kv.Op{put("gateway/routes/c", route("/c", "http://h:1"))}, `gateway/clusters/c lists destinations too`},
 		{"broken again", []kv.Op{put("gateway/routes/broken", `{"fromTheFuture":1}`)}, "fromTheFuture"},
 		{"not built", []kv.Op{put("gateway/routes/a", `{"path":"/a","backends":["http://h:1"],"requireAuth":true}`)}, "gateway/routes/a: requireAuth: this version"},
-		{"section not built", []kv.Op{put("gateway/maintenance", `{"enabled":true}`)}, "gateway/maintenance: this version"},
+		{"section not built", []kv.Op{put("gateway/config/edge", `{"profile":"ui"}`)}, "gateway/config/edge: this version"},
 		{"unrelated cluster", []kv.Op{put("gateway/clusters/new", `{"destinations":{"a":"http://h:1"}}`)}, ""},
 		{"free key", []kv.Op{put("app/x", "anything")}, ""},
 	} {

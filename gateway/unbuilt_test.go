@@ -24,7 +24,7 @@ func TestUnbuiltPageIsCurrent(t *testing.T) {
 	b.WriteString("\nRefused by name when they are written, in a file or as a key:\n\n")
 	writeSettings(&b, "gateway/routes/{routeId}", refusedInRoute)
 	writeSettings(&b, "gateway/clusters/{clusterId}", refusedInCluster)
-	b.WriteString("- every key under `gateway/` but `gateway/routes/`, `gateway/clusters/` and the sections `headers`, `logging`, `ready` and `timeouts`\n  of `gateway/config/`\n")
+	b.WriteString("- every key under `gateway/` but `gateway/routes/`, `gateway/clusters/`, `gateway/maintenance` and the sections `headers`, `logging`,\n  `ready` and `timeouts` of `gateway/config/`\n")
 	b.WriteString("\nTaken with a notice, since the service is no worse off than without them:\n\n")
 	writeSettings(&b, "gateway/clusters/{clusterId}", noticedInCluster)
 	if *update {

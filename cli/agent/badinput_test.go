@@ -90,7 +90,6 @@ var badInputs = []badInput{
 	set("gateway/instances/r/i", "path=/r,address=http://h:1", "gateway/instances/r/i|announce it"),
 	set("gateway/certs/x", "y", "gateway/certs|later version"),
 	set("gateway/maintenance", "maybe", `gateway/maintenance|"maybe"`),
-	set("gateway/maintenance", "on", "gateway/maintenance"),
 	set("gateway/clusters/c", "destinations.a:http://h:1,loadBalancing:best", `loadBalancing "best"|leastRequest`),
 	set("gateway/clusters/c", "destinations.a:http://h:1,loadBalancing:hash,hashOn:colour", `hashOn "colour"|header:NAME`),
 	set("gateway/clusters/c", "destinations.a:nonsense", `gateway/clusters/c|destinations.a "nonsense"`),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +26,7 @@ type life struct {
 	// by and client are whose exchange it is, see Hold; by is nil when nobody's.
 	by       any
 	client   netip.Addr
-	recalled bool // see Server.Recall
+	recalled atomic.Bool // see Server.Recall; written under mu
 
 	stopFirst func() bool // bound once
 }
@@ -138,7 +139,7 @@ func (l *life) renew() (again bool) {
 	gone := l.err != nil
 	l.by = nil
 	l.endLocked()
-	if l.asked || gone || l.recalled {
+	if l.asked || gone || l.recalled.Load() {
 		return false
 	}
 	l.err = nil

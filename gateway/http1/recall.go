@@ -45,21 +45,17 @@ func (l *life) Hold(by any, client netip.Addr) {
 }
 
 // Recalled: see exchange.Leash.
-func (l *life) Recalled() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.recalled
-}
+func (l *life) Recalled() bool { return l.recalled.Load() }
 
 // recall marks the exchange if it matches, and ends it if it is to be cut. It is
 // under the lock with renew, so that it never ends the one that follows.
 func (l *life) recall(match func(by any, client netip.Addr) bool, cut bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.by == nil || l.err != nil || !match(l.by, l.client) {
+	if l.by == nil || l.recalled.Load() || l.err != nil || !match(l.by, l.client) {
 		return false
 	}
-	l.recalled = true
+	l.recalled.Store(true)
 	if cut {
 		l.endLocked()
 	}
