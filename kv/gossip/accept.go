@@ -4,16 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
-	"time"
 
 	"grapevine/kv"
 )
-
-// appliedPause gathers what this node applies: the first is told at once, what
-// comes within the pause together (decisions: coalescing is leading-edge).
-const appliedPause = 20 * time.Millisecond
 
 // accept takes the connections of others until the listener is closed.
 func (p *Peer) accept() {
@@ -61,7 +55,7 @@ func (p *Peer) serve(conn net.Conn) {
 	if theirs.purpose == toPull {
 		err = p.servePull(c, theirs)
 	} else {
-		err = p.servePushes(c, theirs)
+		err = p.attend(p.sender(theirs.digest), newSession(c, theirs, false))
 	}
 	p.log.Debug("connection has ended", "from", conn.RemoteAddr().String(), "member", string(theirs.digest.id), "err", err)
 }
@@ -86,35 +80,6 @@ func (p *Peer) welcome(c *connection) (hello, error) {
 	return theirs, nil
 }
 
-// servePushes takes what the other side pushes, and tells it what this node
-// applies.
-func (p *Peer) servePushes(c *connection, theirs hello) error {
-	name := fullName(theirs.digest.id, theirs.digest.boot)
-	p.replaceInbound(name, c.Conn)
-	defer p.forgetInbound(name, c.Conn)
-	ended := make(chan struct{})
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		p.tellApplied(c, ended)
-	}()
-	defer func() {
-		close(ended)
-		c.Close()
-		<-told
-	}()
-	p.hear(theirs.digest)
-	for {
-		kind, body, err := c.read(idleTime)
-		if err != nil {
-			return err
-		}
-		if err := p.takeFrame(theirs.digest, kind, body); err != nil {
-			return err
-		}
-	}
-}
-
 func (p *Peer) takeFrame(from digest, kind frameKind, body []byte) error {
 	switch kind {
 	case frameDigest:
@@ -132,7 +97,13 @@ func (p *Peer) takeFrame(from digest, kind frameKind, body []byte) error {
 		if err != nil {
 			return err
 		}
-		return p.takePush(p.sender(from), c)
+		return p.takePush(p.sender(from), c, false)
+	case frameFlood:
+		c, err := decodePlaneChanges(body)
+		if err != nil {
+			return err
+		}
+		return p.takeFlood(p.sender(from), c, false)
 	}
 	return fmt.Errorf("unexpected frame of kind %d", kind)
 }
@@ -145,53 +116,9 @@ func (p *Peer) sender(from digest) Member {
 	return Member{ID: from.id, boot: from.boot, Role: Edge}
 }
 
-// replaceInbound closes what a member left behind when it connects anew.
-func (p *Peer) replaceInbound(name string, conn net.Conn) {
-	p.mu.Lock()
-	old := p.inbound[name]
-	p.inbound[name] = conn
-	p.mu.Unlock()
-	if old != nil {
-		old.Close()
-	}
-}
-
-func (p *Peer) forgetInbound(name string, conn net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.inbound[name] == conn {
-		delete(p.inbound, name)
-	}
-}
-
-// tellApplied writes a digest whenever this node reports something, and to show
-// that it lives.
-func (p *Peer) tellApplied(c *connection, ended chan struct{}) {
-	alive := time.NewTicker(keepAlive)
-	defer alive.Stop()
-	const never = math.MaxUint64
-	told := uint64(never)
-	for {
-		reported := p.reported.wait()
-		if d := p.digest(); d.report.seq != told {
-			told = d.report.seq
-			if c.write(frameDigest, d.encode(nil, maxProblem)) != nil || !pause(ended, appliedPause) {
-				return
-			}
-			continue
-		}
-		select {
-		case <-reported:
-		case <-alive.C:
-			told = never
-		case <-ended:
-			return
-		}
-	}
-}
-
-// takePush applies what a neighbour pushed, or finds out why that can't be.
-func (p *Peer) takePush(from Member, c changes) error {
+// takePush applies what a neighbour pushed, or finds out why that can't be. A packet
+// may have overtaken others, which is no reason to pull.
+func (p *Peer) takePush(from Member, c changes, packet bool) error {
 	s := p.stream(c.stream)
 	if s == nil {
 		return fmt.Errorf("stream %d is unknown", c.stream)
@@ -204,11 +131,17 @@ func (p *Peer) takePush(from Member, c changes) error {
 		}
 		return nil
 	}
-	if gap := relate(ours, c.since); gap != equal && gap != older {
-		p.consider(from, s, c.upTo)
+	if packet && !p.genuine(from, s, ours, c.upTo) {
 		return nil
 	}
 	p.knows(from, c.stream, c.upTo)
+	if !follows(relate(ours, c.since)) {
+		p.held.keep(c)
+		if !packet {
+			p.consider(from, s, c.upTo)
+		}
+		return nil
+	}
 	return p.apply(from, s, c)
 }
 
@@ -224,6 +157,9 @@ func (p *Peer) apply(from Member, s Stream, c changes) error {
 	}
 	before := s.Head()
 	err := s.Apply(c.list)
+	if err == nil {
+		p.applyHeld(s)
+	}
 	after := s.Head()
 	if relate(before, after) == newer {
 		p.counters.applied.add(int(after.Rev.Rev - before.Rev.Rev))

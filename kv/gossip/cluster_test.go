@@ -171,6 +171,11 @@ func (c *cluster) start(t tb, n int) {
 
 func (c *cluster) leader() *node { return c.leads.Load() }
 
+// named is the node of an id.
+func (c *cluster) named(id NodeID) *node {
+	return c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.id() == id })]
+}
+
 func (n *node) id() NodeID {
 	return NodeID(fmt.Sprintf("%snode%02d", n.cluster.name, n.index))
 }

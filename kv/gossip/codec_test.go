@@ -21,6 +21,7 @@ func exampleDigest() digest {
 		id: "01j8example0000000000000000", boot: "4f2a91", members: 0x1122334455667788,
 		report: report{seq: 7, applied: Applied{Rev: kv.Rev{Epoch: 1, Rev: 1841}, TableHash: "0011223344556677", Err: "route shop: no such cluster"}},
 		heads:  []streamHead{{OperatorStream, exampleHead}},
+		planes: []planeDigest{{OwnStream, 0x99aabbccddeeff00}},
 	}
 }
 
@@ -34,6 +35,10 @@ func exampleChanges() changes {
 	return changes{stream: OperatorStream, since: exampleHead, upTo: upTo, list: [][]byte{[]byte("one"), {}}}
 }
 
+func examplePlaneChanges() planeChanges {
+	return planeChanges{plane: OwnStream, list: [][]byte{[]byte("one"), {}}}
+}
+
 // wireForms are all that goes over the wire, by the name of the golden file.
 func wireForms() map[string][]byte {
 	frame := func(kind frameKind, body []byte) []byte { return appendFrame(nil, kind, body) }
@@ -44,6 +49,9 @@ func wireForms() map[string][]byte {
 		"hello":     frame(frameHello, hello{cluster: "prod", purpose: toPull, digest: exampleDigest()}.encode()),
 		"heads":     frame(frameDigest, exampleDigest().encode(nil, maxProblem)),
 		"changes":   frame(frameChanges, exampleChanges().encode()),
+		"vector":    frame(frameVector, append([]byte{byte(OwnStream)}, "vector"...)),
+		"flood":     frame(frameFlood, examplePlaneChanges().encode()),
+		"push":      pushPacket(messageChanges, "01j8example-4f2a91", exampleChanges().encode()),
 		"pull":      frame(framePull, point{OperatorStream, exampleHead}.encode()),
 		"snapshot":  frame(frameSnapshot, point{OperatorStream, exampleHead}.encode()),
 		"chunk":     frame(frameChunk, []byte("part of a snapshot")),
@@ -80,7 +88,7 @@ func TestWireIsStable(t *testing.T) {
 }
 
 func TestWireFormsAreReadBack(t *testing.T) {
-	all := cmp.AllowUnexported(digest{}, report{}, streamHead{}, hello{}, changes{}, point{})
+	all := cmp.AllowUnexported(digest{}, report{}, streamHead{}, hello{}, changes{}, planeChanges{}, planeDigest{}, point{})
 	if got, err := decodeMeta(encodeMeta(exampleMeta())); err != nil || got != exampleMeta() {
 		t.Errorf("meta: got %+v, %v", got, err)
 	}
@@ -95,6 +103,9 @@ func TestWireFormsAreReadBack(t *testing.T) {
 	if got, err := decodeChanges(exampleChanges().encode()); err != nil || cmp.Diff(exampleChanges(), got, all) != "" {
 		t.Errorf("changes: %v %s", err, cmp.Diff(exampleChanges(), got, all))
 	}
+	if got, err := decodePlaneChanges(examplePlaneChanges().encode()); err != nil || cmp.Diff(examplePlaneChanges(), got, all) != "" {
+		t.Errorf("changes of a plane: %v %s", err, cmp.Diff(examplePlaneChanges(), got, all))
+	}
 	asked := point{OperatorStream, exampleHead}
 	if got, err := decodePoint(asked.encode()); err != nil || got != asked {
 		t.Errorf("point: got %+v, %v", got, err)
@@ -106,13 +117,14 @@ func TestWireFormsAreReadBack(t *testing.T) {
 func TestSizes(t *testing.T) {
 	d := exampleDigest()
 	d.report.applied.Err = ""
-	if size := len(d.encode(nil, packetProblem)); size > 215 {
+	if size := len(d.encode(nil, packetProblem)); size > 225 {
 		t.Errorf("a head has %d bytes", size)
 	}
 	d = digest{id: NodeID(strings.Repeat("a", maxIDBytes)), boot: strings.Repeat("b", maxBootBytes)}
 	d.report.applied = Applied{TableHash: strings.Repeat("c", maxTableHash), Err: strings.Repeat("d", 999)}
 	for i := range maxStreams {
 		d.heads = append(d.heads, streamHead{StreamID(i), exampleHead})
+		d.planes = append(d.planes, planeDigest{StreamID(maxStreams + i), 1})
 	}
 	if size := len(d.encode([]byte{messageDigest}, packetProblem)); size > 1200 {
 		t.Errorf("the largest head has %d bytes", size)
@@ -189,6 +201,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if c, err := decodeChanges(b); err == nil {
 			again["changes"] = c.encode()
+		}
+		if c, err := decodePlaneChanges(b); err == nil {
+			again["changes of a plane"] = c.encode()
 		}
 		if p, err := decodePoint(b); err == nil {
 			again["point"] = p.encode()

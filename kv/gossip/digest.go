@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	digestVersion = 1
+	digestVersion = 2
 	// maxTableHash bounds the name of a table.
 	maxTableHash = 32
 	// maxProblem bounds why a revision could not be applied, packetProblem as much
@@ -36,6 +36,7 @@ type digest struct {
 	members uint64 // a sum over the members that it sees alive
 	report  report
 	heads   []streamHead
+	planes  []planeDigest
 }
 
 type streamHead struct {
@@ -43,8 +44,14 @@ type streamHead struct {
 	head   kv.Head
 }
 
+type planeDigest struct {
+	plane  StreamID
+	digest uint64
+}
+
 // encode appends u8 version, text id, text boot, u64 members, u64 seq, rev applied, text table
-// hash, text problem, u8 number of streams, each u8 id and head: about 200 bytes.
+// hash, text problem, u8 number of streams, each u8 id and head, u8 number of planes, each
+// u8 id and u64 digest: about 200 bytes.
 func (d digest) encode(buf []byte, problem int) []byte {
 	e := encoder{buf: buf}
 	e.u8(digestVersion)
@@ -60,6 +67,11 @@ func (d digest) encode(buf []byte, problem int) []byte {
 		e.u8(uint8(h.stream))
 		e.head(h.head)
 	}
+	e.u8(uint8(len(d.planes)))
+	for _, p := range d.planes {
+		e.u8(uint8(p.plane))
+		e.u64(p.digest)
+	}
 	return e.buf
 }
 
@@ -71,18 +83,26 @@ func decodeDigest(b []byte) (digest, error) {
 	g := digest{id: NodeID(d.text(maxIDBytes)), boot: d.text(maxBootBytes), members: d.u64()}
 	g.report.seq = d.u64()
 	g.report.applied = Applied{Rev: d.rev(), TableHash: d.text(maxTableHash), Err: printable(d.text(maxProblem))}
-	n := d.u8()
-	if n > maxStreams {
-		d.fail("has too many streams")
-		n = 0
-	}
-	for range n {
+	for range d.few("streams") {
 		g.heads = append(g.heads, streamHead{StreamID(d.u8()), d.head()})
+	}
+	for range d.few("planes") {
+		g.planes = append(g.planes, planeDigest{StreamID(d.u8()), d.u64()})
 	}
 	if problem := d.end(); problem != "" {
 		return digest{}, fmt.Errorf("digest %s", problem)
 	}
 	return g, g.check()
+}
+
+// few reads a number of at most maxStreams.
+func (d *decoder) few(what string) uint8 {
+	n := d.u8()
+	if n > maxStreams {
+		d.fail("has too many " + what)
+		return 0
+	}
+	return n
 }
 
 // printable is a text that was perhaps cut within a character, or is a trap for the
@@ -102,9 +122,16 @@ func (g digest) check() error {
 	if err != nil {
 		return err
 	}
-	for i, h := range g.heads {
-		if slices.ContainsFunc(g.heads[:i], func(other streamHead) bool { return other.stream == h.stream }) {
-			return fmt.Errorf("digest has stream %d twice", h.stream)
+	var ids []StreamID
+	for _, h := range g.heads {
+		ids = append(ids, h.stream)
+	}
+	for _, p := range g.planes {
+		ids = append(ids, p.plane)
+	}
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			return fmt.Errorf("digest has stream %d twice", id)
 		}
 	}
 	return nil

@@ -33,6 +33,8 @@ const (
 	frameElsewhere           // only a voter can answer this
 	frameDiverged            // what was asked for does not follow: a stream and our head
 	frameRefusal             // and why; the connection ends
+	frameVector              // asks for what a vector of a plane lacks
+	frameFlood               // changes of a plane: pushed, or an answer to a vector
 )
 
 const (
@@ -42,6 +44,9 @@ const (
 	maxChangesBytes = 12 << 20
 	// chunkBytes is how much of a snapshot goes into a frame.
 	chunkBytes = 256 << 10
+	// maxFloodFrame bounds a frame of a plane's changes: some small ones, or one of the
+	// largest.
+	maxFloodFrame = 2 << 20
 	// maxSmallBytes bounds the frames of fixed content.
 	maxSmallBytes = 4 << 10
 )
@@ -51,6 +56,10 @@ func (k frameKind) maxBody() int {
 	switch k {
 	case frameChanges:
 		return maxChangesBytes
+	case frameFlood:
+		return maxFloodFrame
+	case frameVector:
+		return 1 + MaxVectorBytes
 	case frameChunk:
 		return chunkBytes
 	case frameHello, frameDigest, framePull, frameSnapshot, frameEnd, frameBusy, frameElsewhere, frameDiverged, frameRefusal:

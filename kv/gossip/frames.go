@@ -67,17 +67,55 @@ func (c changes) encode() []byte {
 	e.u8(uint8(c.stream))
 	e.head(c.since)
 	e.head(c.upTo)
-	e.u32(uint32(len(c.list)))
-	for _, change := range c.list {
-		e.u32(uint32(len(change)))
-		e.buf = append(e.buf, change...)
-	}
+	e.list(c.list)
 	return e.buf
 }
 
 func decodeChanges(b []byte) (changes, error) {
 	d := decoder{rest: b}
-	c := changes{stream: StreamID(d.u8()), since: d.head(), upTo: d.head()}
+	c := changes{stream: StreamID(d.u8()), since: d.head(), upTo: d.head(), list: d.list()}
+	if problem := d.end(); problem != "" {
+		return changes{}, fmt.Errorf("changes %s", problem)
+	}
+	return c, nil
+}
+
+// planeChanges is u8 plane, u32 number, each u32 length and content.
+type planeChanges struct {
+	plane StreamID
+	list  [][]byte
+}
+
+func (c planeChanges) encode() []byte {
+	size := 1 + 4
+	for _, change := range c.list {
+		size += 4 + len(change)
+	}
+	e := encoder{buf: make([]byte, 0, size)}
+	e.u8(uint8(c.plane))
+	e.list(c.list)
+	return e.buf
+}
+
+func decodePlaneChanges(b []byte) (planeChanges, error) {
+	d := decoder{rest: b}
+	c := planeChanges{plane: StreamID(d.u8()), list: d.list()}
+	if problem := d.end(); problem != "" {
+		return planeChanges{}, fmt.Errorf("changes %s", problem)
+	}
+	return c, nil
+}
+
+// list is u32 number, each u32 length and content.
+func (e *encoder) list(list [][]byte) {
+	e.u32(uint32(len(list)))
+	for _, change := range list {
+		e.u32(uint32(len(change)))
+		e.buf = append(e.buf, change...)
+	}
+}
+
+func (d *decoder) list() (list [][]byte) {
 	n := d.u32()
 	if uint64(n) > uint64(len(d.rest)/4) {
 		d.fail("are cut short")
@@ -89,13 +127,10 @@ func decodeChanges(b []byte) (changes, error) {
 			d.fail("are cut short")
 			break
 		}
-		c.list = append(c.list, d.rest[:size:size])
+		list = append(list, d.rest[:size:size])
 		d.rest = d.rest[size:]
 	}
-	if problem := d.end(); problem != "" {
-		return changes{}, fmt.Errorf("changes %s", problem)
-	}
-	return c, nil
+	return list
 }
 
 // point is a stream at a head: what a pull asks from, and a snapshot leads to.

@@ -98,6 +98,8 @@ func (p *Peer) handle(message []byte) error {
 		return err
 	case messageDeparted:
 		return p.hearDeparted(body)
+	case messageChanges, messageFlood:
+		return p.hearPush(message[0], body)
 	}
 	return errors.New("message is of an unknown kind")
 }
@@ -113,6 +115,11 @@ func (p *Peer) hear(d digest) {
 	for _, h := range d.heads {
 		if s := p.stream(h.stream); s != nil {
 			p.consider(from, s, h.head)
+		}
+	}
+	for _, d := range d.planes {
+		if c := p.course(d.plane); c != nil {
+			p.considerPlane(from, c, d.digest)
 		}
 	}
 }

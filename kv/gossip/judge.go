@@ -100,3 +100,6 @@ func (s standing) take(taking, others verdict) verdict {
 	}
 	return taking
 }
+
+// follows tells whether changes that begin at a head can be applied.
+func follows(since relation) bool { return since == equal || since == older }

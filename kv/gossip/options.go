@@ -47,6 +47,8 @@ type Options struct {
 
 	// Streams are what is spread: at most 4, each id once.
 	Streams []Stream
+	// Planes are spread beside the Streams: at most 4, with ids of their own. Optional.
+	Planes []Plane
 	// Leader is the node that orders the writes, empty if unknown. Refresh tells the
 	// Peer that it changed. Leads reports that it is this one, and that its store has
 	// all that was committed under those who led before. Both are optional: nobody.
@@ -59,7 +61,7 @@ type Options struct {
 	// epoch of this node's store. Then no higher epoch is taken. Optional: it does
 	// not answer.
 	OwnQuorum func() bool
-	// Neighbours names those to push changes to. Optional: Star.
+	// Neighbours names those to push changes to. Optional: Trees.
 	Neighbours Neighbours
 	// Keeper remembers peers over a restart. Optional: nobody does.
 	Keeper Keeper
@@ -117,12 +119,19 @@ func checkAdvertise(a netip.AddrPort) error {
 }
 
 func (o *Options) checkStreams() error {
-	if len(o.Streams) > maxStreams {
-		return fmt.Errorf("%d streams: at most %d can be spread", len(o.Streams), maxStreams)
+	if len(o.Streams) > maxStreams || len(o.Planes) > maxStreams {
+		return fmt.Errorf("%d streams, %d planes: at most %d of each can be spread", len(o.Streams), len(o.Planes), maxStreams)
 	}
-	for i, s := range o.Streams {
-		if slices.ContainsFunc(o.Streams[:i], func(other Stream) bool { return other.ID() == s.ID() }) {
-			return fmt.Errorf("stream %d is there twice", s.ID())
+	var ids []StreamID
+	for _, s := range o.Streams {
+		ids = append(ids, s.ID())
+	}
+	for _, p := range o.Planes {
+		ids = append(ids, p.ID())
+	}
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			return fmt.Errorf("stream %d is there twice", id)
 		}
 	}
 	return nil
@@ -171,7 +180,7 @@ func (o *Options) fill() {
 		o.OwnQuorum = no
 	}
 	if o.Neighbours == nil {
-		o.Neighbours = Star
+		o.Neighbours = Trees
 	}
 }
 

@@ -36,6 +36,8 @@ type Peer struct {
 	greeting  chan struct{} // has room for connections that have not said who they are
 	connected chan struct{} // has room for connections of others
 	puller    *puller
+	courses   []*course // of the planes
+	held      held
 	rejoins   rejoins
 	listing   chan struct{} // has room for the one who changes or closes memberlist
 
@@ -43,8 +45,7 @@ type Peer struct {
 	meta    Meta
 	report  report
 	links   map[string]*link // by the full name of the member at the other end
-	inbound map[string]net.Conn
-	pulling map[NodeID]bool // who is served a pull
+	pulling map[NodeID]bool  // who is served a pull
 
 	closed bool // nothing is to be started any more
 
@@ -102,13 +103,15 @@ func newPeer(o Options) (*Peer, error) {
 		connected: make(chan struct{}, maxConnected),
 		listing:   make(chan struct{}, 1),
 		links:     map[string]*link{},
-		inbound:   map[string]net.Conn{},
 		pulling:   map[NodeID]bool{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.members = &members{log: p.log, entries: map[string]*entry{}, shunned: map[NodeID]bool{}}
 	p.alarms = alarms{log: p.log, changed: &p.members.changed, raised: &p.counters.alarms, list: map[alarmKey]*Alarm{}}
 	p.puller = newPuller(p)
+	for _, plane := range o.Planes {
+		p.courses = append(p.courses, &course{Plane: plane})
+	}
 	p.rejoins.load(o.Keeper)
 	return p, nil
 }
@@ -123,8 +126,12 @@ func (p *Peer) start() {
 	p.group.Go(p.rejoin)
 	p.group.Go(p.remember)
 	p.group.Go(p.tidy)
+	p.group.Go(p.tellLeader)
 	for _, s := range p.o.Streams {
 		p.group.Go(func() { p.watch(s) })
+	}
+	for _, c := range p.courses {
+		p.group.Go(func() { p.watchPlane(c) })
 	}
 }
 
@@ -220,6 +227,21 @@ func (p *Peer) watch(s Stream) {
 	}
 }
 
+// watchPlane passes on what this node made.
+func (p *Peer) watchPlane(c *course) {
+	for {
+		changed := c.Changed()
+		c.flood.add("", c.Made(), false)
+		c.remember()
+		p.news.fire()
+		select {
+		case <-changed:
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
 // tidyPause is how often what is long gone is looked for.
 const tidyPause = time.Minute
 
@@ -239,6 +261,22 @@ func (p *Peer) stream(id StreamID) Stream {
 	return p.o.Streams[i]
 }
 
+func (p *Peer) course(id StreamID) *course {
+	for _, c := range p.courses {
+		if c.ID() == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// self is this node as a member.
+func (p *Peer) self() Member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Member{ID: p.o.Meta.ID, Name: p.meta.Name, Role: p.meta.Role, boot: p.o.Boot}
+}
+
 func (p *Peer) standing() standing {
 	return standing{inRaft: p.o.InRaft(), ownQuorum: p.o.OwnQuorum(), leads: p.o.Leads()}
 }
@@ -252,12 +290,15 @@ func (p *Peer) digest() digest {
 	for _, s := range p.o.Streams {
 		d.heads = append(d.heads, streamHead{s.ID(), s.Head()})
 	}
+	for _, c := range p.courses {
+		d.planes = append(d.planes, planeDigest{c.ID(), c.Digest()})
+	}
 	return d
 }
 
 // Report says what this node serves: the revision, the name of its table, and why it
-// is not a later one, nil if there is nothing in the way. The members to which
-// this node has a connection are told at once, the others by heads.
+// is not a later one, nil if there is nothing in the way. The leader is told at
+// once, the others by heads.
 func (p *Peer) Report(rev kv.Rev, tableHash string, problem error) {
 	applied := Applied{Rev: rev, TableHash: tableHash}
 	if problem != nil {

@@ -35,8 +35,9 @@ type puller struct {
 	peer *Peer
 	poke chan struct{} // holds one when there is something to do
 
-	mu     sync.Mutex // guards wanted
+	mu     sync.Mutex // guards what is below
 	wanted map[StreamID]*want
+	planes map[*course]Member // who may have more of a plane
 }
 
 // want is what is known to be ahead of this node in one stream.
@@ -49,7 +50,7 @@ type want struct {
 }
 
 func newPuller(p *Peer) *puller {
-	return &puller{peer: p, poke: make(chan struct{}, 1), wanted: map[StreamID]*want{}}
+	return &puller{peer: p, poke: make(chan struct{}, 1), wanted: map[StreamID]*want{}, planes: map[*course]Member{}}
 }
 
 // want asks for what leads to a genuine head that a member has.
@@ -72,6 +73,42 @@ func (q *puller) want(from Member, s Stream, head kv.Head) {
 	q.wake()
 }
 
+// wantPlane asks for what a member has of a plane.
+func (q *puller) wantPlane(c *course, from Member) {
+	q.mu.Lock()
+	q.planes[c] = from
+	q.mu.Unlock()
+	q.wake()
+}
+
+// nextPlane chooses a plane that may lack something, nil if there is none.
+func (q *puller) nextPlane() (*course, Member) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for c, from := range q.planes {
+		delete(q.planes, c)
+		return c, from
+	}
+	return nil, Member{}
+}
+
+// pullPlanes fetches what is wanted of planes. What fails is not wanted any more: heads
+// will tell again.
+func (q *puller) pullPlanes() {
+	for {
+		c, from := q.nextPlane()
+		if c == nil {
+			return
+		}
+		if err := q.peer.pullPlane(c, from); err != nil {
+			c.pulled(false)
+			q.failed(c.ID(), from, err)
+			continue
+		}
+		q.peer.counters.pulls.add(1)
+	}
+}
+
 // wake lets the puller look again.
 func (q *puller) wake() {
 	select {
@@ -84,6 +121,7 @@ func (q *puller) wake() {
 func (q *puller) run() {
 	pauses := backoff{least: 25 * time.Millisecond, most: 5 * time.Second}
 	for {
+		q.pullPlanes()
 		s, source := q.next()
 		switch {
 		case s == nil:
@@ -161,8 +199,7 @@ func (q *puller) note(s Stream, source Member, err error) {
 		p.counters.pulls.add(1)
 		return
 	}
-	p.counters.pullsFailed.add(1)
-	p.log.Debug("pull failed", "from", string(source.ID), "stream", int(s.ID()), "err", err)
+	q.failed(s.ID(), source, err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w := q.wanted[s.ID()]
@@ -175,6 +212,11 @@ func (q *puller) note(s Stream, source Member, err error) {
 	if !errors.Is(err, errBusy) {
 		delete(w.sources, source.ID)
 	}
+}
+
+func (q *puller) failed(stream StreamID, source Member, err error) {
+	q.peer.counters.pullsFailed.add(1)
+	q.peer.log.Debug("pull failed", "from", string(source.ID), "stream", int(stream), "err", err)
 }
 
 // pullFrom fetches what comes after our head from one member.
@@ -279,6 +321,7 @@ func (p *Peer) takeSnapshot(c *connection, from Member, s Stream, body []byte) e
 	}
 	p.counters.snapshots.add(1)
 	head := s.Head()
+	p.applyHeld(s)
 	p.knows(from, s.ID(), head)
 	p.log.Info("snapshot is restored", "from", string(from.ID), "stream", int(s.ID()), "rev", head.Rev.String())
 	return nil

@@ -19,6 +19,9 @@ func (p *Peer) servePull(c *connection, theirs hello) error {
 	if err != nil {
 		return err
 	}
+	if kind == frameVector {
+		return p.inTurn(c, theirs, func() error { return p.answerVector(c, p.sender(theirs.digest), body) })
+	}
 	if kind != framePull {
 		return fmt.Errorf("unexpected frame of kind %d", kind)
 	}
@@ -30,13 +33,18 @@ func (p *Peer) servePull(c *connection, theirs hello) error {
 	if s == nil {
 		return c.write(frameRefusal, fmt.Appendf(nil, "stream %d is unknown", asked.stream))
 	}
+	return p.inTurn(c, theirs, func() error { return p.answerPull(c, p.sender(theirs.digest), s, asked.head) })
+}
+
+// inTurn answers if there is a place.
+func (p *Peer) inTurn(c *connection, theirs hello, answer func() error) error {
 	if !p.beginPull(theirs.digest.id) {
 		p.counters.pullsBusy.add(1)
 		return c.write(frameBusy, nil)
 	}
 	defer p.endPull(theirs.digest.id)
 	p.counters.pullsServed.add(1)
-	return p.answerPull(c, p.sender(theirs.digest), s, asked.head)
+	return answer()
 }
 
 // beginPull takes a place for a node's pull. A node has one at most, so that one
