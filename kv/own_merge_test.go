@@ -1,0 +1,276 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+const instance = Key("gateway/instances/shop/")
+
+// memoryStore is a store without a file.
+func memoryStore(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// ownerStore is a store with an owner that others may have the keys of.
+func ownerStore(t testing.TB, owner OwnerID) (*Store, *Own) {
+	t.Helper()
+	s := memoryStore(t)
+	own, err := s.Own(owner)
+	if err == nil {
+		_, err = own.Begin(0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, own
+}
+
+func announce(t testing.TB, own *Own, key Key, value string) {
+	t.Helper()
+	if err := own.Put(key, []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shown are the ephemeral keys that a store shows, with their values.
+func shown(s *Store) map[Key]string {
+	keys := map[Key]string{}
+	for entry := range s.View().Under("gateway") {
+		keys[entry.Key] = string(entry.Value)
+	}
+	return keys
+}
+
+// pull brings all that from has to a store.
+func pull(t testing.TB, to, from *Store) {
+	t.Helper()
+	changes, _, err := from.OwnerDelta(to.OwnerVector())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for change := range changes {
+		if _, gap, err := to.ApplyOwned([][]byte{change}); err != nil || gap {
+			t.Fatalf("gap %v: %v", gap, err)
+		}
+	}
+}
+
+func markOf(s *Store, owner OwnerID) (OwnerStatus, bool) {
+	for _, o := range s.Owners() {
+		if o.Owner == owner {
+			return o, true
+		}
+	}
+	return OwnerStatus{}, false
+}
+
+// The rows of the merge table in docs/design/ephemeral.md, one by one, each on a store
+// that has the owner o at incarnation 3, seq 4, unless it says otherwise.
+func TestOwnedMergeTable(t *testing.T) {
+	op := func(seq uint64, key Key) OwnerOp { return OwnerOp{Seq: seq, Key: key, Value: []byte("new")} }
+	for _, tt := range []struct {
+		row       string
+		change    OwnerChange
+		self      bool // the store is o's own
+		purged    bool // the store has only o's floor
+		alive     bool // o lives
+		gap, bad  bool
+		want      OwnerMark // where the owner is then
+		wantKeys  int
+		disputed  OwnerMark
+		wantFresh bool
+	}{
+		{row: "older incarnation", change: OwnerChange{Owner: "o", Incarnation: 2, From: 4, Seq: 9, Ops: []OwnerOp{op(9, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "older incarnation, whole", change: OwnerChange{Owner: "o", Incarnation: 2, Seq: 9, Ops: []OwnerOp{op(9, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "newer incarnation, part", change: OwnerChange{Owner: "o", Incarnation: 4, From: 1, Seq: 2, Ops: []OwnerOp{op(2, instance+"x")}}, gap: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "newer incarnation, whole", change: OwnerChange{Owner: "o", Incarnation: 4, Seq: 1, Ops: []OwnerOp{op(1, instance+"x")}}, want: OwnerMark{4, 1}, wantKeys: 1, wantFresh: true},
+		{row: "newer incarnation, with nothing", change: OwnerChange{Owner: "o", Incarnation: 4}, want: OwnerMark{4, 0}, wantKeys: 0, wantFresh: true},
+		{row: "next", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, want: OwnerMark{3, 5}, wantKeys: 3, wantFresh: true},
+		{row: "overlapping", change: OwnerChange{Owner: "o", Incarnation: 3, From: 2, Seq: 5, Ops: []OwnerOp{{Seq: 4, Key: instance + "b", Deleted: true}, op(5, instance+"x")}}, want: OwnerMark{3, 5}, wantKeys: 3, wantFresh: true},
+		{row: "duplicate", change: OwnerChange{Owner: "o", Incarnation: 3, From: 3, Seq: 4, Ops: []OwnerOp{op(4, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "duplicate whole", change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 4, Ops: []OwnerOp{op(4, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "gap", change: OwnerChange{Owner: "o", Incarnation: 3, From: 5, Seq: 6, Ops: []OwnerOp{op(6, instance+"x")}}, gap: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "whole in place of a gap", change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 9, Ops: []OwnerOp{op(9, instance+"x")}}, want: OwnerMark{3, 9}, wantKeys: 1, wantFresh: true},
+		{row: "my own, higher incarnation", self: true, change: OwnerChange{Owner: "o", Incarnation: 9, Seq: 1, Ops: []OwnerOp{op(1, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2, disputed: OwnerMark{9, 1}},
+		{row: "my own, unknown seq", self: true, change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2, disputed: OwnerMark{3, 5}},
+		{row: "my own, from before", self: true, change: OwnerChange{Owner: "o", Incarnation: 2, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "below a floor", purged: true, alive: true, change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 3, Ops: []OwnerOp{op(3, instance+"x")}}, want: OwnerMark{3, 4}},
+		{row: "a floor's own state", purged: true, change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 4, Ops: []OwnerOp{op(3, instance+"x")}}, want: OwnerMark{3, 4}},
+		{row: "a floor's own state, of who lives", purged: true, alive: true, change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 4, Ops: []OwnerOp{op(3, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 1, wantFresh: true},
+		{row: "a step above a floor", purged: true, change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, gap: true, want: OwnerMark{3, 4}},
+		{row: "the whole above a floor", purged: true, change: OwnerChange{Owner: "o", Incarnation: 3, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, want: OwnerMark{3, 5}, wantKeys: 1, wantFresh: true},
+		{row: "an operator's key", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(5, "gateway/routes/x")}}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "too large a value", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{{Seq: 5, Key: instance + "x", Value: make([]byte, MaxOwnedValueBytes+1)}}}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "out of order", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 6, Ops: []OwnerOp{op(6, instance+"x"), op(5, instance+"y")}}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "beyond its end", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(6, instance+"x")}}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "incarnation 0", change: OwnerChange{Owner: "o", From: 4, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+		{row: "of nobody", change: OwnerChange{Owner: "O!", Incarnation: 3, From: 4, Seq: 5}, bad: true, want: OwnerMark{3, 4}, wantKeys: 2},
+	} {
+		t.Run(tt.row, func(t *testing.T) {
+			s, own := ownerStore(t, "o")
+			for range 2 {
+				if _, err := own.Begin(0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			announce(t, own, instance+"a", "1")
+			announce(t, own, instance+"c", "1")
+			if err := own.Withdraw(instance + "c"); err != nil {
+				t.Fatal(err)
+			}
+			announce(t, own, instance+"b", "1")
+			if !tt.self {
+				source := s
+				s = memoryStore(t)
+				pull(t, s, source)
+			}
+			if tt.purged {
+				s.PurgeOwner("o")
+			}
+			if tt.alive {
+				s.SetOwner("o", OwnerActive)
+			}
+			fresh, gap, err := s.ApplyOwned([][]byte{AppendOwnerChange(nil, tt.change)})
+			if gap != tt.gap || (err != nil) != tt.bad || (len(fresh) > 0) != tt.wantFresh {
+				t.Errorf("%d new, gap %v: %v", len(fresh), gap, err)
+			}
+			got, _ := markOf(s, "o")
+			if got.Mark != tt.want || got.Keys != tt.wantKeys {
+				t.Errorf("the owner is at %v with %d keys; want %v with %d", got.Mark, got.Keys, tt.want, tt.wantKeys)
+			}
+			if tt.self {
+				if disputed, _ := own.Disputed(); disputed != tt.disputed {
+					t.Errorf("disputed is %v; want %v", disputed, tt.disputed)
+				}
+			}
+		})
+	}
+}
+
+// Of two owners of one key both claims are kept, and all nodes show the same one.
+func TestTwoOwnersOfOneKey(t *testing.T) {
+	key := instance + "one"
+	a, ownA := ownerStore(t, "a")
+	b, ownB := ownerStore(t, "b")
+	announce(t, ownA, key, "of a")
+	announce(t, ownB, key, "of b")
+	s := memoryStore(t)
+	pull(t, s, a)
+	pull(t, s, b)
+	value := func() string {
+		entry, _ := s.View().Get(key)
+		return string(entry.Value)
+	}
+	for _, tt := range []struct {
+		a, b OwnerState
+		want string
+	}{
+		{OwnerUnlisted, OwnerUnlisted, ""},
+		{OwnerActive, OwnerUnlisted, "of a"},
+		{OwnerActive, OwnerActive, "of b"}, // the same incarnation: the higher id
+		{OwnerActive, OwnerOrphaned, "of a"},
+		{OwnerHidden, OwnerOrphaned, "of b"},
+		{OwnerHidden, OwnerHidden, ""},
+		{OwnerOrphaned, OwnerOrphaned, "of b"},
+	} {
+		s.SetOwner("a", tt.a)
+		s.SetOwner("b", tt.b)
+		if got := value(); got != tt.want {
+			t.Errorf("a is %s, b is %s: shows %q; want %q", tt.a, tt.b, got, tt.want)
+		}
+	}
+	s.SetOwner("a", OwnerActive)
+	s.SetOwner("b", OwnerActive)
+	if _, err := ownA.Begin(0); err != nil {
+		t.Fatal(err)
+	}
+	pull(t, s, a)
+	if got := value(); got != "of a" {
+		t.Errorf("a has a higher incarnation, and %q is shown", got)
+	}
+	if err := ownA.Withdraw(key); err != nil {
+		t.Fatal(err)
+	}
+	pull(t, s, a)
+	if got := value(); got != "of b" {
+		t.Errorf("a has withdrawn, and %q is shown", got)
+	}
+}
+
+// Operators write no ephemeral key, and a range that they delete leaves those alone.
+func TestPlanesAreApart(t *testing.T) {
+	s, own := ownerStore(t, "a")
+	announce(t, own, instance+"one", "1")
+	var refused *KeyError
+	for _, txn := range []Txn{{Then: []Op{Put(instance+"one", nil)}}, {Then: []Op{Delete("gateway/nodes/a")}}, {Else: []Op{Put("gateway/health/a/b/c", nil)}}} {
+		if _, _, err := s.View().Resolve(txn); !errors.As(err, &refused) {
+			t.Errorf("%+v: %v", txn, err)
+		}
+	}
+	for _, key := range []Key{"gateway/routes/x", "app", "gateway/instances", "gateway/nodesx/a", "gateway"} {
+		if err := own.Put(key, nil); !errors.As(err, &refused) {
+			t.Errorf("an owner may write %q: %v", key, err)
+		}
+	}
+	put(t, s, "gateway/routes/x", []byte("2"))
+	before := s.View()
+	commit, _, err := before.Resolve(Txn{Then: []Op{DeleteRange("gateway")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Merge(commit); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(s); len(got) != 1 || got[instance+"one"] != "1" {
+		t.Errorf("after a delete of gateway: %v", got)
+	}
+	if keys, ok := s.View().ChangedSince(before); !ok || len(keys) != 1 || keys[0] != "gateway/routes/x" {
+		t.Errorf("changed: %q, %v", keys, ok)
+	}
+}
+
+// A view has the keys of both planes in one order, and says of both what changed.
+func TestViewsHaveBothPlanes(t *testing.T) {
+	s, own := ownerStore(t, "a")
+	start := s.View()
+	for i := range 5 {
+		put(t, s, Key(fmt.Sprintf("gateway/%c", 'a'+5*i)), nil)
+	}
+	announce(t, own, "gateway/nodes/a", "1")
+	announce(t, own, instance+"one", "1")
+	put(t, s, "gateway/instances", nil)
+	put(t, s, "gateway/instances-x", nil)
+	var keys []Key
+	for entry := range s.View().Under("gateway") {
+		keys = append(keys, entry.Key)
+	}
+	want := []Key{"gateway/a", "gateway/f", "gateway/instances", "gateway/instances-x", instance + "one", "gateway/k", "gateway/nodes/a", "gateway/p", "gateway/u"}
+	if fmt.Sprint(keys) != fmt.Sprint(want) {
+		t.Errorf("got %q; want %q", keys, want)
+	}
+	keys = nil
+	for entry := range s.View().Under("gateway/instances") {
+		keys = append(keys, entry.Key)
+	}
+	if len(keys) != 2 || keys[1] != instance+"one" {
+		t.Errorf("under gateway/instances: %q", keys)
+	}
+	if changed, ok := s.View().ChangedSince(start); !ok || fmt.Sprint(changed) != fmt.Sprint(want) {
+		t.Errorf("changed %q %v", changed, ok)
+	}
+	if s.View().Len() != 7 || s.View().LenOwned() != 2 || s.View().Is(start) || !s.View().Is(s.View()) {
+		t.Errorf("%d and %d keys", s.View().Len(), s.View().LenOwned())
+	}
+	past, err := s.At(s.View().Rev())
+	if err != nil || past.LenOwned() != 0 {
+		t.Errorf("the past has %d ephemeral keys: %v", past.LenOwned(), err)
+	}
+}
