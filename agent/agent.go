@@ -156,7 +156,7 @@ func (a *Agent) openStore() (err error) {
 // load makes the first table. A fault in a static route stops the start.
 func (a *Agent) load(file *spec.File) error {
 	a.gateway = gateway.New(gateway.Options{
-		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger, AccessLog: a.access,
+		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
 		OnSwap: func(t *gateway.Table) {
 			a.logs.follow(t.Logging())
 			a.report(t)

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"grapevine/gateway/balance"
+	"grapevine/gateway/health"
 	"grapevine/gateway/spec"
 )
 
@@ -11,9 +12,13 @@ import (
 type cluster struct {
 	id           string
 	planned      *plannedCluster
+	region       string // of this node
 	destinations []*destination
-	balancer     *balance.Balancer
 	state        *clusterState
+	// lineup says which destinations are asked: it follows their health, which is
+	// judged by watched. A request loads it once.
+	lineup  atomic.Pointer[lineup]
+	watched health.Policy
 }
 
 // name is the cluster's id, empty for a nil cluster.
@@ -42,6 +47,7 @@ type clusterState struct {
 	// turn counts picks; which destination is next follows from it.
 	turn    atomic.Uint64
 	metrics *clusterMetrics
+	roster  *roster
 	// recalled is the latest maintenance that ended what was under way.
 	recalled atomic.Pointer[window]
 }

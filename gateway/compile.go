@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"grapevine/gateway/action"
-	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/health"
 	"grapevine/gateway/routing"
 	"grapevine/gateway/spec"
 )
@@ -183,14 +183,19 @@ func (c *compiler) clusterOf(planned *plannedRoute, before *route) *cluster {
 
 // newCluster makes a cluster live, with the loads of what it was before.
 func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster {
-	live := &cluster{id: planned.id, planned: planned, state: c.estate.state(planned.id)}
-	targets := make([]balance.Target, 0, len(planned.destinations))
-	for _, d := range planned.destinations {
-		load := before.load(d.address)
-		live.destinations = append(live.destinations, &destination{d.address, string(d.address), d.weight, c.estate.pool(d.address), load})
-		targets = append(targets, balance.Target{Address: string(d.address), Weight: d.weight, Load: load})
+	live := &cluster{
+		id: planned.id, planned: planned, region: c.estate.region, state: c.estate.state(planned.id),
+		watched: health.PolicyOf(planned.policy.Health),
 	}
-	live.balancer = balance.New(planned.policy.LoadBalancing, planned.policy.HashOn, targets)
+	for _, d := range planned.destinations {
+		pool := c.estate.pool(d.address)
+		live.destinations = append(live.destinations, &destination{
+			id: d.address, address: string(d.address), weight: d.weight, region: d.region, status: d.status,
+			pool: pool, load: before.load(d.address),
+			health: live.state.roster.health.Member(string(d.address), pool.dial), failing: &live.watched.Statuses,
+		})
+	}
+	live.lineup.Store(live.lineUp(c.builtAt))
 	c.turnover.born = append(c.turnover.born, live)
 	return live
 }

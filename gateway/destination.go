@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"errors"
+	"syscall"
+
 	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/health"
 	"grapevine/gateway/spec"
 )
 
@@ -12,8 +16,34 @@ type destination struct {
 	id      spec.Address
 	address string
 	weight  int
+	region  string
+	status  string // healthy, degraded or draining; empty is healthy
 	pool    *pool
 	load    *balance.Load
+	health  *health.Member
+	failing *health.Statuses // answers that count against its health
+}
+
+// answered tells the destination's health how an attempt ended, with RoundTrip's
+// error. It is called once for each attempt, before the response's head may be
+// given up for another attempt. How a body ends is told by Finished.
+func (d *destination) answered(x *exchange.Exchange, err error) {
+	if err != nil && isDestinations(err) || err == nil && d.failing.Has(x.Response.Status) {
+		d.health.Failed()
+	}
+}
+
+// isDestinations tells whether a failed attempt is the destination's doing, and
+// not the client's or this node's, which is out of descriptors or ports.
+func isDestinations(err error) bool {
+	switch phaseOf(err) {
+	case exchange.PhaseRequestBody, exchange.PhaseClientGone:
+		return false
+	case exchange.PhaseConnect:
+		return !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.EADDRNOTAVAIL)
+	default:
+		return true
+	}
 }
 
 // begin starts a use of the destination.
@@ -30,5 +60,14 @@ func (d *destination) end() {
 	}
 }
 
-// Finished ends the use of the destination by an exchange.
-func (d *destination) Finished(*exchange.Exchange, error) { d.end() }
+// Finished ends the use of the destination by an exchange. A success counts when
+// it is complete: a destination whose bodies break off is no good one.
+func (d *destination) Finished(x *exchange.Exchange, err error) {
+	d.end()
+	switch {
+	case x.BodyErr != nil && x.Context().Err() == nil:
+		d.health.Failed()
+	case x.BodyErr == nil && err == nil && !d.failing.Has(x.Response.Status):
+		d.health.Succeeded()
+	}
+}

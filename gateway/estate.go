@@ -1,12 +1,20 @@
 package gateway
 
-import "grapevine/gateway/spec"
+import (
+	"log/slog"
+
+	"grapevine/gateway/health"
+	"grapevine/gateway/spec"
+)
 
 // estate is what outlives tables: connections by address, and what is known of a
 // cluster by its id. Each thing is there as long as a live cluster wants it. The
 // gateway's mu guards it.
 type estate struct {
 	metrics *metrics
+	region  string // of this node, "" for none
+	logger  *slog.Logger
+	health  *health.Monitor
 	pools   map[spec.Address]*tenure[*pool]
 	states  map[string]*tenure[*clusterState]
 }
@@ -17,8 +25,8 @@ type tenure[T any] struct {
 	users int
 }
 
-func newEstate(m *metrics) *estate {
-	return &estate{metrics: m, pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
+func newEstate(m *metrics, region string, logger *slog.Logger) *estate {
+	return &estate{metrics: m, region: region, logger: logger, health: health.NewMonitor(logger), pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
 }
 
 // pool gives the connections to an address.
@@ -36,10 +44,17 @@ func (e *estate) pool(address spec.Address) *pool {
 func (e *estate) state(id string) *clusterState {
 	t := e.states[id]
 	if t == nil {
-		t = &tenure[*clusterState]{thing: &clusterState{metrics: e.metrics.cluster(id)}}
+		t = &tenure[*clusterState]{thing: e.newState(id)}
 		e.states[id] = t
 	}
 	return t.thing
+}
+
+func (e *estate) newState(id string) *clusterState {
+	s := &clusterState{metrics: e.metrics.cluster(id)}
+	s.roster = &roster{id: id, logger: e.logger, metrics: s.metrics}
+	s.roster.health = e.health.NewGroup(id, s.roster.lineUp)
+	return s
 }
 
 // turnover is what a new table has that the one before had not, and the other
@@ -55,8 +70,10 @@ type turnover struct {
 func (e *estate) settle(t *turnover) {
 	for _, c := range t.born {
 		e.count(c, 1)
+		c.state.roster.enter(c)
 	}
 	for _, c := range t.gone {
+		c.state.roster.leave(c)
 		e.count(c, -1)
 	}
 	for _, r := range t.goneRoutes {
@@ -80,6 +97,10 @@ func (e *estate) count(c *cluster, n int) {
 }
 
 func (e *estate) close() {
+	for _, state := range e.states {
+		state.thing.roster.close()
+	}
+	e.health.Close()
 	for _, pool := range e.pools {
 		pool.thing.retire()
 	}

@@ -248,7 +248,7 @@ func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path
 		return
 	}
 	e.Forward = r.cluster.forwards(x)
-	if r.cluster.balancer.Pick(0, &x.Request) < 0 {
+	if r.cluster.lineup.Load().pick(0, &x.Request) < 0 {
 		e.Status, e.Code = 503, "no_destination"
 		e.Detail = fmt.Sprintf("Route %s takes it, and its cluster %s has no destination.", r.id, r.cluster.id)
 		return

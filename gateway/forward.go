@@ -12,14 +12,15 @@ type bounds = exchange.Bounds
 // forward sends x to the destination that the balancer picks. When no
 // connection can be made, so that no byte was sent, the others are tried.
 func (c *cluster) forward(x *exchange.Exchange, b bounds) {
-	next := c.balancer.Pick(c.state.turn.Add(1)-1, &x.Request)
+	l := c.lineup.Load()
+	next := l.pick(c.state.turn.Add(1)-1, &x.Request)
 	if next < 0 {
 		failNoDestination(x, c.id)
 		return
 	}
 	err := c.attempt(x, c.destinations[next], b)
 	if err != nil && phaseOf(err) == exchange.PhaseConnect {
-		err = c.tryOthers(x, b, next, err)
+		err = c.tryOthers(x, b, l, next, err)
 	}
 	if err != nil {
 		failAttempt(x, err)
@@ -27,10 +28,10 @@ func (c *cluster) forward(x *exchange.Exchange, b bounds) {
 }
 
 // tryOthers goes on after a destination that could not be reached.
-func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, first int, err error) error {
+func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, l *lineup, first int, err error) error {
 	tried := []int{first}
 	for phaseOf(err) == exchange.PhaseConnect {
-		next := c.balancer.After(tried, &x.Request)
+		next := l.after(tried, &x.Request)
 		if next < 0 {
 			return err
 		}
@@ -49,6 +50,7 @@ func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error 
 	d.begin()
 	start := time.Now()
 	err := d.pool.upstream.RoundTrip(x, b)
+	d.answered(x, err)
 	x.Upstream += time.Since(start)
 	if err != nil {
 		d.end()

@@ -31,6 +31,9 @@ type Options struct {
 	Keeper Keeper
 	// Logger gets one line a swap, and what could not be done. Nil discards.
 	Logger *slog.Logger
+	// Region is where this node runs: clusters may prefer destinations of it. "" is
+	// nowhere in particular.
+	Region string
 	// AccessLog gets the requests that gateway/config/logging asks for; nil: none.
 	AccessLog *accesslog.Logger
 	// OnSwap, when set, is called with each table that went live, one at a time.
@@ -70,13 +73,14 @@ func New(o Options) *Gateway {
 		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap, access: o.AccessLog,
 		metrics: newMetrics(o.AccessLog), swapped: make(chan struct{}), local: map[string]*window{},
 	}
-	g.estate = newEstate(g.metrics)
 	if g.static == nil {
 		g.static = &spec.File{}
 	}
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
+	g.estate = newEstate(g.metrics, o.Region, g.logger)
+	g.metrics.health = g.estate.health
 	if g.onSwap == nil {
 		g.onSwap = func(*Table) {}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"grapevine/gateway/accesslog"
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/health"
 )
 
 // metrics are the gateway's own series. Those of a route or cluster are bound
@@ -27,6 +28,8 @@ type metrics struct {
 	faults    prometheus.Gauge
 	builtTime prometheus.Gauge
 	unlogged  prometheus.CounterFunc
+	panicking *prometheus.GaugeVec
+	health    *health.Monitor // whose series are made at each collection
 }
 
 func newMetrics(log *accesslog.Logger) *metrics {
@@ -53,6 +56,9 @@ func newMetrics(log *accesslog.Logger) *metrics {
 		swaps: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "grapevine_table_swaps_total", Help: "Route tables that went live.",
 		}),
+		panicking: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "grapevine_cluster_panic", Help: "1 while so few destinations are healthy that all are used; there from a cluster's first panic on.",
+		}, []string{"cluster"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "grapevine_table_failures_total", Help: "Compilations that broke off; the table before stayed live.",
 		}),
@@ -78,7 +84,7 @@ func newMetrics(log *accesslog.Logger) *metrics {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.requests, m.duration, m.attempts, m.failures, m.inFlight, m.swaps, m.rejected,
-		m.compile, m.revision, m.routes, m.faults, m.builtTime, m.unlogged,
+		m.compile, m.revision, m.routes, m.faults, m.builtTime, m.unlogged, m.panicking,
 	}
 }
 
@@ -87,6 +93,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range m.collectors() {
 		c.Describe(ch)
 	}
+	describeHealth(ch)
 }
 
 // Collect sends the current values.
@@ -94,6 +101,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(ch)
 	}
+	collectHealth(m.health, ch)
 }
 
 // clientLeft is the class of requests whose client did not wait.
@@ -229,6 +237,7 @@ func (c *clusterMetrics) bind() *clusterSeries {
 }
 
 func (c *clusterMetrics) drop() {
+	c.of.panicking.DeleteLabelValues(c.id)
 	if !c.series.drop() {
 		return
 	}

@@ -22,6 +22,8 @@ type plannedDestination struct {
 	id      string
 	address spec.Address
 	weight  int
+	region  string
+	status  string // healthy, degraded or draining; empty is healthy
 }
 
 // judgeCluster makes a named cluster: the operator's, else the static one. A
@@ -59,7 +61,7 @@ func newPlannedCluster(id string, policy *spec.Cluster) *plannedCluster {
 		if d.Weight != nil {
 			weight = *d.Weight
 		}
-		c.destinations = append(c.destinations, plannedDestination{string(name), d.Address, weight})
+		c.destinations = append(c.destinations, plannedDestination{string(name), d.Address, weight, d.Region, d.Status})
 	}
 	return c
 }
@@ -73,7 +75,7 @@ func withBackends(id string, backends []spec.Address, named *plannedCluster) *pl
 		c.policy, c.blocked = named.policy, named.blocked
 	}
 	for i, address := range backends {
-		c.destinations = append(c.destinations, plannedDestination{fmt.Sprint(i), address, 1})
+		c.destinations = append(c.destinations, plannedDestination{id: fmt.Sprint(i), address: address, weight: 1})
 	}
 	return c
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -100,7 +101,7 @@ func TestPlanFromChanges(t *testing.T) {
 			anew := newPlan(nil, static, store.View(), g.lastGood)
 			g.refresh()
 			samePlan(t, g.live, anew)
-			table, _ := compile(nil, anew, newEstate(newMetrics(nil)), chainOptions{})
+			table, _ := compile(nil, anew, newEstate(newMetrics(nil), "", slog.New(slog.DiscardHandler)), chainOptions{})
 			sameTable(t, g.Table(), table)
 			g.estate.check(t, g.Table())
 		}

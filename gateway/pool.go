@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"context"
+	"net"
+	"net/url"
 	"sync/atomic"
 
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/health"
 	"grapevine/gateway/http1"
 	"grapevine/gateway/spec"
 	"grapevine/gateway/stdhttp"
@@ -19,18 +23,35 @@ type upstream interface {
 // pool is the connections to one address, for as long as a table wants them.
 type pool struct {
 	upstream upstream
-	users    atomic.Int64
-	retired  atomic.Bool
+	// dial makes a connection as the upstream does, for checks.
+	dial    health.Dial
+	users   atomic.Int64
+	retired atomic.Bool
 }
 
 // newPool speaks to http addresses by our own engine. TLS, and what its handshake
 // chooses, is net/http's.
 func newPool(address spec.Address) *pool {
-	if origin := address.URL(); origin.Scheme == "http" {
-		return &pool{upstream: http1.NewUpstream(origin, http1.UpstreamOptions{})}
+	origin := address.URL()
+	p := &pool{dial: dialer(origin)}
+	if origin.Scheme == "http" {
+		p.upstream = http1.NewUpstream(origin, http1.UpstreamOptions{})
+	} else {
+		p.upstream = stdhttp.NewUpstream(origin)
 	}
-	return &pool{upstream: stdhttp.NewUpstream(address.URL())}
+	return p
 }
+
+func dialer(origin *url.URL) health.Dial {
+	port := origin.Port()
+	if port == "" {
+		port = defaultPorts[origin.Scheme]
+	}
+	address, d := net.JoinHostPort(origin.Hostname(), port), &net.Dialer{}
+	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
+}
+
+var defaultPorts = map[string]string{"http": "80", "https": "443"}
 
 // retire closes the idle connections, now and after every use that is still
 // under way.

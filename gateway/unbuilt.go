@@ -44,11 +44,9 @@ var refusedInCluster = []setting[spec.Cluster]{
 
 var noticedInCluster = []setting[spec.Cluster]{
 	{"resilience.circuitBreaker", func(c *spec.Cluster) bool { return c.Resilience != nil && c.Resilience.CircuitBreaker != nil }},
-	{"health", func(c *spec.Cluster) bool { return c.Health != nil }},
-	{"allowDegraded", func(c *spec.Cluster) bool { return c.AllowDegraded != nil }},
-	{"preferRegion", func(c *spec.Cluster) bool { return c.PreferRegion != nil }},
-	{"panicPercent", func(c *spec.Cluster) bool { return c.PanicPercent != nil }},
-	{"slowStart", func(c *spec.Cluster) bool { return c.SlowStart > 0 }},
+	{"health.active.probers", func(c *spec.Cluster) bool {
+		return c.Health != nil && c.Health.Active != nil && c.Health.Active.Probers > 0
+	}},
 }
 
 // builtSections are the sections under gateway/config/ that this version acts

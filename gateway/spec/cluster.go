@@ -33,6 +33,7 @@ type Destination struct {
 	Weight  *int    `json:"weight,omitzero" range:"0..1000000" default:"1" doc:"its share, relative to the others; 0: no requests"`
 	Region  string  `json:"region,omitzero" doc:"where it runs"`
 	Version string  `json:"version,omitzero" doc:"what it runs"`
+	Status  string  `json:"status,omitzero" enum:"healthy|degraded|draining" default:"healthy" doc:"degraded: used when no healthy one is left, see allowDegraded; draining: no new requests, while those under way end"`
 }
 
 // Affinity keeps a client on the destination it had.
@@ -62,24 +63,31 @@ type CircuitBreaker struct {
 // Health is how bad destinations are found.
 type Health struct {
 	Active  *ActiveHealth  `json:"active,omitzero" doc:"by asking them"`
-	Passive *PassiveHealth `json:"passive,omitzero" doc:"by what happens to requests"`
+	Passive *PassiveHealth `json:"passive,omitzero" doc:"by what happens to requests; absent: as with its defaults"`
 }
 
-// ActiveHealth asks every destination at an interval.
+// ActiveHealth asks every destination at an interval, from every node. Clusters
+// that ask the same address in the same way share the checks.
 type ActiveHealth struct {
-	Path           Prefix   `json:"path" required:"true" doc:"path that answers 2xx when all is well"`
-	Interval       Duration `json:"interval,omitzero" range:"100ms..1h" default:"10s" doc:"time between two checks"`
-	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer, and no longer than interval"`
-	HealthyAfter   int      `json:"healthyAfter,omitzero" range:"1..100" default:"2" doc:"good answers in a row until it is used again"`
+	Path           Prefix   `json:"path,omitzero" doc:"path that answers well when all is well; absent: a connection (TCP) is enough"`
+	Host           Host     `json:"host,omitzero" doc:"Host of the question; default: that of the address"`
+	Status         []Status `json:"status,omitzero" doc:"status codes that are good answers; default: 200 to 299"`
+	Interval       Duration `json:"interval,omitzero" range:"100ms..1h" default:"10s" doc:"time between the beginnings of two checks, a tenth more or less at random"`
+	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer, and no longer than interval, which also bounds the default"`
+	HealthyAfter   int      `json:"healthyAfter,omitzero" range:"1..100" default:"2" doc:"good answers in a row until it is used again; the first check of a new destination decides alone"`
 	UnhealthyAfter int      `json:"unhealthyAfter,omitzero" range:"1..100" default:"3" doc:"bad answers in a row until it is not used"`
 	Probers        int      `json:"probers,omitzero" range:"1..100" default:"2" doc:"nodes that ask each destination"`
 }
 
-// PassiveHealth takes a destination out after failures.
+// PassiveHealth takes a destination out (ejects it) after failures in a row: no
+// connection, no answer in time, an answer that is none or breaks off, or a
+// status that counts as a failure.
 type PassiveHealth struct {
+	Enabled             *bool    `json:"enabled,omitzero" default:"true" doc:"false: failures of requests take no destination out"`
 	ConsecutiveFailures int      `json:"consecutiveFailures,omitzero" range:"1..1000" default:"5" doc:"failures in a row until it is taken out"`
-	EjectFor            Duration `json:"ejectFor,omitzero" range:"1ms.." default:"30s" doc:"for how long"`
-	MaxEjectedPercent   int      `json:"maxEjectedPercent,omitzero" range:"1..100" default:"50" doc:"never more of the cluster than this"`
+	FailureStatus       []Status `json:"failureStatus,omitzero" default:"502, 503, 504" doc:"status codes that count as failures"`
+	EjectFor            Duration `json:"ejectFor,omitzero" range:"1ms..24h" default:"30s" doc:"for how long at first; each time that follows soon is longer by as much, up to ten times"`
+	MaxEjectedPercent   int      `json:"maxEjectedPercent,omitzero" range:"1..100" default:"50" doc:"never more of the cluster than this, rounded down: of a single destination none"`
 }
 
 // TLS is how the certificate of an https destination is verified.
@@ -94,9 +102,25 @@ type TLS struct {
 // The values that hold where a cluster does not say otherwise, as its fields
 // tell the reader.
 const (
-	defaultHashOn         HashOn = "ip"
-	defaultHealthInterval        = Duration(10 * time.Second)
+	defaultHashOn HashOn = "ip"
 )
+
+// What holds of a cluster's health where it does not say otherwise.
+const (
+	DefaultHealthInterval      = Duration(10 * time.Second)
+	DefaultHealthTimeout       = Duration(2 * time.Second)
+	DefaultHealthyAfter        = 2
+	DefaultUnhealthyAfter      = 3
+	DefaultConsecutiveFailures = 5
+	DefaultEjectFor            = Duration(30 * time.Second)
+	DefaultMaxEjectedPercent   = 50
+	DefaultPanicPercent        = 50
+)
+
+// DefaultFailureStatus is what counts as a failure of a destination or cluster:
+// it, or what stands before it, says that it can't do its work. A 500 may be one
+// request's own trouble.
+func DefaultFailureStatus() []Status { return []Status{502, 503, 504} }
 
 func (cl *Cluster) check(c *checks) {
 	cl.checkHashOn(c)
@@ -125,9 +149,17 @@ func (b *CircuitBreaker) check(c *checks) {
 }
 
 func (a *ActiveHealth) check(c *checks) {
-	interval := cmp.Or(a.Interval, defaultHealthInterval)
+	interval := cmp.Or(a.Interval, DefaultHealthInterval)
 	if a.Timeout > interval && !c.failed("interval") {
 		c.fault("timeout", "must not be longer than interval %s: checks would pile up", interval)
+	}
+	if _, wildcard := a.Host.Wildcard(); wildcard {
+		c.fault("host", "must be one name, without a wildcard")
+	}
+	for _, f := range []choice{{"host", a.Host != ""}, {"status", len(a.Status) > 0}} {
+		if f.given && a.Path == "" && !c.failed("path") {
+			c.fault(f.name, "needs a path: without it a connection is all that is asked for")
+		}
 	}
 }
 

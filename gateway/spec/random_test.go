@@ -196,6 +196,10 @@ func settle(t *rapid.T, value any) {
 		v.FailureThreshold = rapid.SampledFrom([]float64{0, 0.1, 0.5, 1, 10}).Draw(t, "threshold")
 	case *ActiveHealth:
 		v.Timeout = min(v.Timeout, v.Interval)
+		v.Host = Host(strings.TrimPrefix(string(v.Host), "*."))
+		if v.Path == "" {
+			v.Host, v.Status = "", nil
+		}
 	case *TLS:
 		v.AllowSelfSigned = v.AllowSelfSigned && len(v.Pins) > 0
 		v.ServerName = Host(strings.TrimPrefix(string(v.ServerName), "*."))
@@ -247,7 +251,10 @@ func settleRoute(t *rapid.T, r *Route) {
 		r.PathRemovePrefix, r.PathPrefix = "", ""
 	}
 	for i := range r.Split {
-		r.Split[i] = Share{ClusterID(fmt.Sprint("c", i)), i + 1}
+		r.Split[i].Cluster, r.Split[i].Weight = ClusterID(fmt.Sprint("c", i)), i+1
+		for j := range r.Split[i].Cookies {
+			r.Split[i].Cookies[j].Name = "n"
+		}
 	}
 	r.AllowAnonymous = r.AllowAnonymous && !r.RequireAuth && r.Auth == nil
 	settleTarget(t, r)
@@ -263,13 +270,15 @@ func settleTarget(t *rapid.T, r *Route) {
 	kept := *r
 	hides := r.Enabled != nil && !*r.Enabled
 	r.Backends, r.Cluster, r.Split, r.Redirect, r.Respond, r.Static = nil, "", nil, nil, nil, nil
+	r.SplitOn = ""
 	switch rapid.IntRange(0, 6).Draw(t, "target") {
 	case 0:
 		r.Backends = append(kept.Backends, "http://last:1")
 	case 1:
 		r.Cluster = "c"
 	case 2:
-		r.Split = append(kept.Split, Share{"last", 1})
+		r.SplitOn = kept.SplitOn
+		r.Split = append(kept.Split, Share{Cluster: "last", Weight: 1})
 	case 3:
 		r.Redirect, r.Type = &Redirect{To: "/x?"}, "redirect"
 		for _, s := range r.Path.Template().Segments {

@@ -22,7 +22,8 @@ type Route struct {
 
 	Backends []Address   `json:"backends,omitzero" doc:"every instance of the service, as scheme://host:port; they take turns"`
 	Cluster  ClusterID   `json:"cluster,omitzero" doc:"instead of backends: a cluster under gateway/clusters/"`
-	Split    []Share     `json:"split,omitzero" doc:"instead of backends: several clusters by weight"`
+	Split    []Share     `json:"split,omitzero" doc:"instead of backends: several clusters by weight, header or cookie"`
+	SplitOn  HashOn      `json:"splitOn,omitzero" doc:"what keeps a client on its part of the split while the weights stay: ip, path, header:NAME, cookie:NAME or query:NAME; absent: requests take turns"`
 	Redirect *Redirect   `json:"redirect,omitzero" doc:"instead of backends: answer with a redirect"`
 	Respond  *Respond    `json:"respond,omitzero" doc:"instead of backends: answer with fixed content"`
 	Static   *Static     `json:"static,omitzero" doc:"instead of backends: answer with files"`
@@ -70,7 +71,9 @@ type PathPolicy struct {
 // Share is one cluster of a split and its part of the requests.
 type Share struct {
 	Cluster ClusterID `json:"cluster" required:"true" doc:"a cluster under gateway/clusters/"`
-	Weight  int       `json:"weight" required:"true" range:"0..1000000" doc:"its part, relative to the sum of the weights; 0: none"`
+	Weight  int       `json:"weight" required:"true" range:"0..1000000" doc:"its part, relative to the sum of the weights; 0: none but those that its conditions choose"`
+	Headers []Match   `json:"headers,omitzero" doc:"a request for which these conditions hold, and those on cookies, goes to this cluster whatever the weights say; the first such part counts"`
+	Cookies []Match   `json:"cookies,omitzero" doc:"the same for cookies"`
 }
 
 // Mirror sends copies of requests whose responses are thrown away.

@@ -72,6 +72,9 @@ func (r *Route) checkTarget(c *checks) {
 	unique(c, "backends", r.Backends)
 	r.checkType(c, targets)
 	checkSplit(c, r.Split)
+	if r.SplitOn != "" && len(r.Split) == 0 && !c.failed("split") {
+		c.fault("splitOn", "needs split, whose parts it chooses from")
+	}
 }
 
 // refuseForwarding is for a route that sends no request on.
@@ -119,6 +122,12 @@ func checkSplit(c *checks, split []Share) {
 			c.fault(fmt.Sprintf("split[%d].cluster", i), "is there twice: add up the weights")
 		}
 		seen[share.Cluster] = true
+		checkHeaderNames(c, fmt.Sprintf("split[%d].headers", i), share.Headers)
+		for j, cookie := range share.Cookies {
+			if cookie.Name != "" && !tokenSyntax.MatchString(cookie.Name) {
+				c.fault(fmt.Sprintf("split[%d].cookies[%d].name", i, j), "is not the name of a cookie")
+			}
+		}
 	}
 	if len(split) > 0 && sum == 0 && !c.failed("split") {
 		c.fault("split", "every weight is 0: no cluster would take a request")
@@ -150,9 +159,11 @@ func checkRemoved(c *checks, path, prefix Path) {
 	}
 }
 
-func (r *Route) checkConditions(c *checks) {
-	for i, h := range r.Headers {
-		field := fmt.Sprintf("headers[%d].name", i)
+func (r *Route) checkConditions(c *checks) { checkHeaderNames(c, "headers", r.Headers) }
+
+func checkHeaderNames(c *checks, list string, headers []Match) {
+	for i, h := range headers {
+		field := fmt.Sprintf("%s[%d].name", list, i)
 		switch {
 		case h.Name == "": // said already
 		case !tokenSyntax.MatchString(h.Name):
