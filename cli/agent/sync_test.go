@@ -26,7 +26,7 @@ func strace(t *testing.T, dir string, options ...string) *exec.Cmd {
 	return exec.Command(path, args...)
 }
 
-// Before each reply to a write, kv.db was synced: the system calls say so.
+// Before each reply to a write, the log that holds it was synced: the system calls say so.
 func TestRepliesFollowTheSync(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -43,13 +43,13 @@ func TestRepliesFollowTheSync(t *testing.T) {
 }
 
 var (
-	syncBegins = regexp.MustCompile(`^(\d+) +f(?:data)?sync\(\d+<[^>]*kv\.db>(?:\)\s+= 0| <unfinished)`)
+	syncBegins = regexp.MustCompile(`^(\d+) +f(?:data)?sync\(\d+<[^>]*raft\.db>(?:\)\s+= 0| <unfinished)`)
 	syncEnds   = regexp.MustCompile(`^(\d+) +<\.\.\. f(?:data)?sync resumed>\)\s+= 0`)
 	reply      = regexp.MustCompile(`^\d+ +write\(\d+<(?:UNIX|socket|TCP)[^"]*"HTTP/1\.1 200`)
 )
 
 // countSyncedReplies reads a trace and counts the 200s since whose predecessor
-// a sync of kv.db was completed.
+// a sync of the log was completed.
 func countSyncedReplies(t *testing.T, trace string) (replies int) {
 	t.Helper()
 	file, err := os.Open(trace)

@@ -86,6 +86,63 @@ func TestStoreIsLost(t *testing.T) {
 	})
 }
 
+// Readers see what raft has committed before the store's file has it. If all nodes
+// lose that tail of their files at once, nothing of what was acknowledged is gone: not
+// a write, not the id of a request, and nobody has to be taken in anew.
+func TestTailOfTheStoreIsLost(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { loseTails(t, onDisk(t, 17, size)) })
+		})
+	}
+}
+
+func loseTails(t *testing.T, c *cluster) {
+	defer c.stop()
+	c.begin()
+	c.leader().mustPut("a", "1")
+	c.agree()
+	files := map[*node][]byte{}
+	for _, n := range c.nodes {
+		n.kill()
+		file, err := os.ReadFile(filepath.Join(n.path(), "kv.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[n] = file
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	txn := kv.Txn{ID: "once", Then: []kv.Op{kv.Put("b", []byte("1"))}}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	done, err := c.leader().raft.Propose(ctx, txn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.leader().mustPut("c", "1")
+	c.agree()
+	head := c.leader().store.View().Head()
+	for _, n := range c.nodes {
+		n.kill()
+		if err := os.WriteFile(filepath.Join(n.path(), "kv.db"), files[n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	again, err := c.leader().raft.Propose(ctx, txn)
+	if err != nil || again.Rev != done.Rev {
+		t.Errorf("asked again: revision %s, %v; want %s", again.Rev, err, done.Rev)
+	}
+	c.agree()
+	if now := c.leader().store.View().Head(); now != head {
+		t.Errorf("the head was %+v and is %+v", head, now)
+	}
+}
+
 // A log that was lost, or is damaged, took the votes with it: the node is told to
 // rejoin, and does, as a learner under a new server id, with what its store has.
 func TestLogIsLost(t *testing.T) {

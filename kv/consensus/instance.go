@@ -43,7 +43,7 @@ func (r *Raft) startInstance() (*instance, error) {
 		ending: make(chan struct{}), ended: make(chan struct{}), settling: newToken(),
 	}
 	i.store = &watchedStore{backend: r.home.backend, snapshots: r.home.snapshots, watch: r.watch, failed: i.restart, ending: i.ending}
-	i.machine = newMachine(r.o.Store, r.watch, i.restart)
+	i.machine = newMachine(r.o.Store, r.o.Dir != "", r.watch, i.restart)
 	if newest, err := r.home.newest(); err != nil {
 		return nil, err
 	} else if newest != nil {

@@ -87,9 +87,13 @@ func isForGood(why error) bool {
 	return errors.As(why, &stopped) && !errors.Is(why, kv.ErrDiskFull)
 }
 
-// reopen reads the stores again and starts an instance.
+// reopen reads the stores again and starts an instance, once the store's file has
+// all that the one before has merged.
 func (r *Raft) reopen() error {
 	if r.o.Dir != "" {
+		if err := r.o.Store.Flush(); err != nil {
+			return err
+		}
 		if err := r.closeHome(); err != nil {
 			r.log.Info("closing raft's log", "err", err)
 		}

@@ -41,20 +41,23 @@ func (e *StoppedError) Unwrap() error { return e.Err }
 type machine struct {
 	store *kv.Store
 	watch *watchdog
+	// durable says that the entries are on this node's disk already, in raft's log:
+	// what is merged need not wait for the store's file.
+	durable bool
 	// failed is told why the machine stopped, once.
 	failed func(error)
 
 	mu      sync.Mutex // guards all below
 	stopped error
 	applied uint64        // entries up to here were looked at
-	moved   chan struct{} // closed when applied grows
+	moved   chan struct{} // closed when applied grows, or the machine stops
 	// config is the configuration that was committed last, with its index.
 	config      raft.Configuration
 	configIndex uint64
 }
 
-func newMachine(store *kv.Store, watch *watchdog, failed func(error)) *machine {
-	return &machine{store: store, watch: watch, failed: failed, moved: make(chan struct{})}
+func newMachine(store *kv.Store, durable bool, watch *watchdog, failed func(error)) *machine {
+	return &machine{store: store, durable: durable, watch: watch, failed: failed, moved: make(chan struct{})}
 }
 
 // Apply is ApplyBatch of one entry.
@@ -124,7 +127,7 @@ func (b *batch) merge() {
 	if len(b.run) == 0 {
 		return
 	}
-	err := b.store.Merge(b.run...)
+	err := b.mergeInto(b.run...)
 	switch {
 	case err == nil:
 	case !isUnsound(err):
@@ -139,6 +142,17 @@ func (b *batch) merge() {
 	b.head = b.store.View().Head()
 }
 
+// mergeInto puts commits into the store. With a durable log readers see them before
+// the store's file has them: after a crash raft applies them again. If the file can't
+// be written later, the machine stops then.
+func (m *machine) mergeInto(commits ...kv.Commit) error {
+	if !m.durable {
+		return m.store.Merge(commits...)
+	}
+	first := commits[0].Index
+	return m.store.MergeSoon(kv.Soon{Failed: func(err error) { _ = m.stop(first, err) }}, commits...)
+}
+
 func (b *batch) mergeEach() {
 	for i, c := range b.run {
 		at := b.runAt[i]
@@ -146,7 +160,7 @@ func (b *batch) mergeEach() {
 			b.answers[at] = errSkipped
 			continue
 		}
-		err := b.store.Merge(c)
+		err := b.mergeInto(c)
 		if err != nil && !isUnsound(err) {
 			b.answer(b.runAt[i:], b.stop(b.entries[at].Index, err))
 			return
@@ -182,6 +196,7 @@ func (m *machine) stop(index uint64, err error) error {
 	err = &StoppedError{Index: index, Err: err}
 	m.mu.Lock()
 	m.stopped = err
+	m.wake()
 	m.mu.Unlock()
 	m.failed(err)
 	return err
@@ -212,9 +227,14 @@ func (m *machine) advance(index uint64) {
 	defer m.mu.Unlock()
 	if index > m.applied {
 		m.applied = index
-		close(m.moved)
-		m.moved = make(chan struct{})
+		m.wake()
 	}
+}
+
+// wake is for holders of mu.
+func (m *machine) wake() {
+	close(m.moved)
+	m.moved = make(chan struct{})
 }
 
 // wait waits until entries up to index have been looked at.

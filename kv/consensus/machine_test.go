@@ -45,7 +45,7 @@ func reader(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 func cloneOf(t fataler, store *kv.Store) *kv.Store {
 	t.Helper()
 	other := memoryStore(t)
-	m := newMachine(other, newWatchdog(), func(error) {})
+	m := newMachine(other, false, newWatchdog(), func(error) {})
 	if err := m.Restore(reader(bytesOf(t, store))); err != nil {
 		t.Fatal(err)
 	}
@@ -121,14 +121,14 @@ func TestMachinesAgree(t *testing.T) {
 		entries := drawLog(t, first.View())
 		failed := func(err error) { t.Fatalf("stopped: %v", err) }
 
-		straight := newMachine(first, newWatchdog(), failed)
+		straight := newMachine(first, true, newWatchdog(), failed)
 		answers := feed(t, straight, entries)
 
 		// The second is restarted: raft gives it entries again, from any before.
 		at := rapid.IntRange(0, len(entries)).Draw(t, "restart after")
-		feed(t, newMachine(second, newWatchdog(), failed), entries[:at])
+		feed(t, newMachine(second, true, newWatchdog(), failed), entries[:at])
 		from := rapid.IntRange(0, at).Draw(t, "again from")
-		restarted := newMachine(second, newWatchdog(), failed)
+		restarted := newMachine(second, true, newWatchdog(), failed)
 		later := feed(t, restarted, entries[from:])
 		if !slices.Equal(later[at-from:], answers[at:]) {
 			t.Fatalf("answers %v; want %v", later[at-from:], answers[at:])
@@ -138,8 +138,8 @@ func TestMachinesAgree(t *testing.T) {
 		at = rapid.IntRange(0, len(entries)).Draw(t, "snapshot after")
 		source := cloneOf(t, third)
 		defer source.Close()
-		feed(t, newMachine(source, newWatchdog(), failed), entries[:at])
-		restored := newMachine(third, newWatchdog(), failed)
+		feed(t, newMachine(source, true, newWatchdog(), failed), entries[:at])
+		restored := newMachine(third, true, newWatchdog(), failed)
 		if err := restored.Restore(reader(bytesOf(t, source))); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestMachinesAgree(t *testing.T) {
 func TestOvertakenEntryIsSkipped(t *testing.T) {
 	store := memoryStore(t)
 	defer store.Close()
-	m := newMachine(store, newWatchdog(), func(err error) { t.Error(err) })
+	m := newMachine(store, true, newWatchdog(), func(err error) { t.Error(err) })
 	commit := func(id string) []byte {
 		c, _, err := store.View().Resolve(kv.Txn{ID: id, Then: []kv.Op{kv.Put("k", []byte(id))}})
 		if err != nil {
@@ -184,7 +184,7 @@ func TestUnknownEntryStops(t *testing.T) {
 			store := memoryStore(t)
 			defer store.Close()
 			var told error
-			m := newMachine(store, newWatchdog(), func(err error) { told = err })
+			m := newMachine(store, true, newWatchdog(), func(err error) { told = err })
 			before, _, _ := store.View().Resolve(kv.Txn{Then: []kv.Op{kv.Put("a", nil)}})
 			next, err := store.View().Apply(before)
 			if err != nil {
@@ -217,7 +217,7 @@ func TestUnsoundCommit(t *testing.T) {
 	for _, together := range []bool{true, false} {
 		store := memoryStore(t)
 		defer store.Close()
-		m := newMachine(store, newWatchdog(), func(err error) { t.Error(err) })
+		m := newMachine(store, true, newWatchdog(), func(err error) { t.Error(err) })
 		good, _, _ := store.View().Resolve(kv.Txn{Then: []kv.Op{kv.Put("a", nil)}})
 		view, err := store.View().Apply(good)
 		if err != nil {
