@@ -14,6 +14,7 @@ type cluster struct {
 	planned      *plannedCluster
 	region       string // of this node
 	destinations []*destination
+	affinity     *affinity // nil without
 	state        *clusterState
 	// lineup says which destinations are asked: it follows their health, which is
 	// judged by watched. A request loads it once.

@@ -150,7 +150,12 @@ func (c *compiler) newRoute(planned *plannedRoute, before *route) *route {
 	if changes := planned.spec.Changes; changes != nil {
 		r.request, r.response = action.NewHeaders(changes.Request), action.NewHeaders(changes.Response)
 	}
-	if r.answer = newAnswer(planned.spec); r.answer == nil {
+	r.answer = newAnswer(planned.spec)
+	switch {
+	case r.answer != nil:
+	case planned.split != nil:
+		r.split = c.newSplit(planned, before.splits())
+	default:
 		r.cluster = c.clusterOf(planned, before)
 		r.bounds = c.plan.settings.bounds(planned.spec, planned.cluster.policy)
 	}
@@ -195,6 +200,8 @@ func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster
 			health: live.state.roster.health.Member(string(d.address), pool.dial), failing: &live.watched.Statuses,
 		})
 	}
+	secret := c.plan.view.Head().EpochID
+	live.affinity = newAffinity(live, secret[:])
 	live.lineup.Store(live.lineUp(c.builtAt))
 	c.turnover.born = append(c.turnover.born, live)
 	return live

@@ -22,7 +22,7 @@ func (t *Table) dispatch(x *exchange.Exchange) {
 	}
 	x.Route = r.id
 	x.OnFinish(r.metrics)
-	c := r.cluster
+	c := r.choose(&x.Request)
 	if t.windows != nil && t.turnAway(x, c) {
 		r.response.Apply(&x.Response.Fields)
 		return

@@ -229,6 +229,7 @@ func detailOf(err error, allow []string) string {
 }
 
 func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path requestPath, query []byte) {
+	c := r.wouldChoose(&x.Request)
 	switch {
 	case r.answer != nil:
 		r.serve(x, nil, &path, query)
@@ -237,7 +238,7 @@ func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path
 			e.Detail = fmt.Sprintf("Route %s redirects to %s", r.id, to)
 		}
 		return
-	case r.cluster == nil:
+	case c == nil:
 		e.Status, e.Code = 503, "route_quarantined"
 		e.Detail = fmt.Sprintf("Route %s has no valid configuration: %s", r.id, r.planned.problem)
 		return
@@ -247,13 +248,13 @@ func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path
 		e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, err.Error()
 		return
 	}
-	e.Forward = r.cluster.forwards(x)
-	if r.cluster.lineup.Load().pick(0, &x.Request) < 0 {
+	e.Forward = c.forwards(x)
+	if c.lineup.Load().pick(0, &x.Request) < 0 {
 		e.Status, e.Code = 503, "no_destination"
-		e.Detail = fmt.Sprintf("Route %s takes it, and its cluster %s has no destination.", r.id, r.cluster.id)
+		e.Detail = fmt.Sprintf("Route %s takes it, and its cluster %s has no destination.", r.id, c.id)
 		return
 	}
-	e.Detail = fmt.Sprintf("Route %s forwards it to cluster %s.", r.id, r.cluster.id)
+	e.Detail = fmt.Sprintf("Route %s forwards it to cluster %s.", r.id, c.id)
 }
 
 // forwards says what of x a destination would get.

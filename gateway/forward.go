@@ -13,12 +13,12 @@ type bounds = exchange.Bounds
 // connection can be made, so that no byte was sent, the others are tried.
 func (c *cluster) forward(x *exchange.Exchange, b bounds) {
 	l := c.lineup.Load()
-	next := l.pick(c.state.turn.Add(1)-1, &x.Request)
+	next := c.first(l, &x.Request)
 	if next < 0 {
 		failNoDestination(x, c.id)
 		return
 	}
-	err := c.attempt(x, c.destinations[next], b)
+	err := c.attempt(x, next, b)
 	if err != nil && phaseOf(err) == exchange.PhaseConnect {
 		err = c.tryOthers(x, b, l, next, err)
 	}
@@ -36,14 +36,15 @@ func (c *cluster) tryOthers(x *exchange.Exchange, b bounds, l *lineup, first int
 			return err
 		}
 		tried = append(tried, next)
-		if err = c.attempt(x, c.destinations[next], b); err == nil {
+		if err = c.attempt(x, next, b); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error {
+func (c *cluster) attempt(x *exchange.Exchange, at int, b bounds) error {
+	d := c.destinations[at]
 	x.Attempts++
 	x.Cluster, x.Destination = c.id, d.address
 	c.state.metrics.attempted()
@@ -58,6 +59,7 @@ func (c *cluster) attempt(x *exchange.Exchange, d *destination, b bounds) error 
 		return err
 	}
 	x.Response.Fields.DropHopByHop()
+	c.affinity.keep(x, at)
 	c.state.metrics.answered()
 	x.OnFinish(d)
 	x.OnFinish(c.state.metrics)

@@ -20,6 +20,11 @@ func (t *Table) Lint() []spec.Fault {
 		if v.route != nil && v.route.cluster != nil && v.route.cluster.named {
 			named[v.route.cluster.id] = true
 		}
+		if v.route != nil {
+			for _, c := range v.route.split {
+				named[c.id] = true
+			}
+		}
 		if v.hidden != nil && v.route == nil {
 			found = append(found, t.plan.static.Locate(spec.Fault{Key: key, Problem: "the file's route of this id is hidden by one that is not enabled"}))
 		}

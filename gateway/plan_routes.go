@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"grapevine/gateway/spec"
@@ -14,7 +15,8 @@ type plannedRoute struct {
 	key     string
 	layer   string
 	spec    *spec.Route
-	cluster *plannedCluster // nil when blocked, and for a route that answers itself
+	cluster *plannedCluster // nil when blocked, and for a route that answers itself or splits
+	split   []*plannedCluster
 	// blocked is set when the route is known to be meant but nothing good is
 	// known of it: it answers 503.
 	blocked bool
@@ -95,7 +97,14 @@ func (p *planner) serve(r *plannedRoute, json []byte, v *verdict) {
 		return
 	}
 	v.route = r
-	if !answersItself(r.spec) {
+	switch {
+	case answersItself(r.spec):
+	case len(r.spec.Split) > 0:
+		r.split = p.splitOf(r.spec)
+		if !slices.ContainsFunc(r.split, func(c *plannedCluster) bool { return !c.blocked }) {
+			r.blocked, r.problem = true, "no cluster of the split has a good version"
+		}
+	default:
 		r.cluster = p.clusterOf(r, v)
 		if r.cluster.blocked {
 			r.blocked, r.problem = true, fmt.Sprintf("cluster %q has no good version", r.cluster.id)
@@ -134,6 +143,13 @@ func (p *planner) clusterOf(r *plannedRoute, v *verdict) *plannedCluster {
 // checkRoute finds what is wrong with a route beyond its own shape.
 func (p *planner) checkRoute(key, layer string, r *spec.Route) spec.Faults {
 	faults := settingsIn(key, r, refusedInRoute, refusal)
+	for i, share := range r.Split {
+		if p.lookUp(string(share.Cluster)) == nil {
+			faults = append(faults, spec.Fault{
+				Key: key, Field: fmt.Sprintf("split[%d].cluster", i), Value: string(share.Cluster), Problem: noSuchCluster,
+			})
+		}
+	}
 	switch {
 	case r.Cluster != "" && p.lookUp(string(r.Cluster)) == nil:
 		faults = append(faults, spec.Fault{Key: key, Field: "cluster", Value: string(r.Cluster), Problem: noSuchCluster})

@@ -26,14 +26,16 @@ func drawValue(t *rapid.T, key string) string {
 	}
 	if strings.HasPrefix(key, clusterPrefix) {
 		return one("cluster", `{}`, `{"destinations":{"a":"http://h:1"}}`, `{"destinations":{"a":"http://h:1","b":"http://h:2"},"loadBalancing":"random"}`,
-			`{"bad":1}`, `{"affinity":{"cookie":"c"}}`)
+			`{"bad":1}`, `{"affinity":{"cookie":"c"},"destinations":{"a":"http://h:1"}}`, `{"tls":{"serverName":"h"}}`)
 	}
 	route := map[string]any{"path": one("path", "/a", "/a/{x}", "/{**r}", "/b")}
-	switch one("target", "backends", "cluster", "redirect", "bad", "auth") {
+	switch one("target", "backends", "cluster", "redirect", "bad", "auth", "split") {
 	case "backends":
 		route["backends"] = []string{one("backend", "http://h:1", "http://h:3")}
 	case "cluster":
 		route["cluster"] = one("name", "x", "y", "z")
+	case "split":
+		route["split"] = []map[string]any{{"cluster": one("name", "x", "y"), "weight": 1}, {"cluster": "z", "weight": 2}}
 	case "redirect":
 		route["redirect"] = map[string]any{"to": "/b"}
 	case "bad":
@@ -163,6 +165,11 @@ func describeRoute(r *route) string {
 		return "none"
 	}
 	text := fmt.Sprint(r.id, " ", r.planned.layer, r.planned.serving, r.bounds, r.answer != nil)
+	if r.split != nil {
+		for _, p := range r.split.parts {
+			text += fmt.Sprint(" part ", p.cluster.name())
+		}
+	}
 	if r.cluster != nil {
 		text += " " + r.cluster.planned.balancing()
 		for _, d := range r.cluster.destinations {

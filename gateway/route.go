@@ -27,7 +27,7 @@ func (r *route) forward(x *exchange.Exchange, c *cluster, path *requestPath, que
 		return
 	}
 	x.Hold(c)
-	c.forward(x, r.bounds)
+	c.forward(x, r.boundsAt(c))
 	if x.Response.Status == 0 && x.Recalled() { // the client is there still
 		c.answerRecalled(x)
 	}

@@ -41,9 +41,10 @@ type route struct {
 	policy  routing.Policy
 	metrics *routeMetrics
 
-	// A route has one of cluster and answer; neither when it is blocked.
+	// A route has one of cluster, split and answer; neither when it is blocked.
 	cluster *cluster
 	bounds  bounds
+	split   *split
 	answer  exchange.Handler
 
 	target            *action.Target
@@ -160,6 +161,12 @@ func (r *plannedRoute) target() string {
 	switch {
 	case r.spec.Cluster != "":
 		return "cluster " + string(r.spec.Cluster)
+	case len(r.spec.Split) > 0:
+		var parts []string
+		for _, share := range r.spec.Split {
+			parts = append(parts, fmt.Sprintf("%s %d", share.Cluster, share.Weight))
+		}
+		return "split " + strings.Join(parts, ",")
 	case r.spec.Redirect != nil:
 		return "redirect " + string(r.spec.Redirect.To)
 	case r.spec.Respond != nil:

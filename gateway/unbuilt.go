@@ -22,7 +22,6 @@ const (
 
 var refusedInRoute = []setting[spec.Route]{
 	{"type", func(r *spec.Route) bool { return r.Type == "static" }},
-	{"split", func(r *spec.Route) bool { return len(r.Split) > 0 }},
 	{"static", func(r *spec.Route) bool { return r.Static != nil }},
 	{"mirror", func(r *spec.Route) bool { return r.Mirror != nil }},
 	{"requireAuth", func(r *spec.Route) bool { return r.RequireAuth }},
@@ -36,7 +35,6 @@ var refusedInRoute = []setting[spec.Route]{
 
 var refusedInCluster = []setting[spec.Cluster]{
 	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing == "latency" }},
-	{"affinity", func(c *spec.Cluster) bool { return c.Affinity != nil }},
 	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
 	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
 	{"maxConnections", func(c *spec.Cluster) bool { return c.MaxConnections > 0 }},

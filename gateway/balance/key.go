@@ -69,7 +69,7 @@ func byHeader(x *exchange.Request, name string) (uint64, bool) {
 	return sum.Sum64(), size > 0
 }
 
-func byCookie(x *exchange.Request, name string) (uint64, bool) { return sumOf(cookie(x.Fields, name)) }
+func byCookie(x *exchange.Request, name string) (uint64, bool) { return sumOf(Cookie(x.Fields, name)) }
 
 func byParameter(x *exchange.Request, name string) (uint64, bool) {
 	return sumOf(parameter(x.Target, name))
@@ -77,10 +77,10 @@ func byParameter(x *exchange.Request, name string) (uint64, bool) {
 
 func sumOf(value []byte) (uint64, bool) { return xxhash.Sum64(value), len(value) > 0 }
 
-// cookie is the value of the first cookie of that name, quotes included: they
-// are part of it (RFC 6265 §4.2.1, §5.4). HTTP/2 may send each in a field of its
+// Cookie is the value of the first cookie of that name, nil if there is none.
+// Quotes are part of it (RFC 6265 §4.2.1, §5.4). HTTP/2 may send each in a field of its
 // own (RFC 9113 §8.2.3).
-func cookie(fields exchange.Fields, name string) []byte {
+func Cookie(fields exchange.Fields, name string) []byte {
 	for rest := range fields.Values("Cookie") {
 		for more := true; more; {
 			var pair []byte

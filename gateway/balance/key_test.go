@@ -120,7 +120,7 @@ func FuzzCookie(f *testing.F) {
 				}
 			}
 		}
-		if got := cookie(fields, name); !bytes.Equal(got, want) {
+		if got := Cookie(fields, name); !bytes.Equal(got, want) {
 			t.Errorf("%q of %q: got %q, want %q", name, lines, got, want)
 		}
 	})

@@ -58,6 +58,9 @@ func NewConditions(r *spec.Route) *Conditions {
 	return c
 }
 
+// NewMatches reads conditions that stand by themselves.
+func NewMatches(matches []spec.Match) []Condition { return newConditions(matches) }
+
 func newConditions(matches []spec.Match) []Condition {
 	var all []Condition
 	for _, m := range matches {
@@ -161,6 +164,15 @@ func (c *Condition) takesField(fields exchange.Fields) (takes, clear bool) {
 	}
 	return c.takesLines(fields)
 }
+
+// TakesField tells whether the condition holds for the fields, and whether every
+// way to read them says the same.
+func (c *Condition) TakesField(fields exchange.Fields) (takes, clear bool) {
+	return c.takesField(fields)
+}
+
+// Holds tells whether the condition holds for a value that is there, or is not.
+func (c *Condition) Holds(value []byte, present bool) bool { return c.holdsFor(value, present) }
 
 // takesLines is for several lines, or other spellings of the name.
 func (c *Condition) takesLines(fields exchange.Fields) (takes, clear bool) {
