@@ -61,6 +61,10 @@ func (l *leadership) leads() bool {
 	return l.mine
 }
 
+// hasAll tells that this node leads, and that nobody can have what it has not: no
+// write is under way.
+func (l *leadership) hasAll() bool { return l.leads() && l.m.raft.HasAll() }
+
 // news is who leads.
 func (l *leadership) news() leaderNews {
 	if l.m.inRaft() {

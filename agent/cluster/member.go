@@ -157,7 +157,7 @@ func (m *member) gossipOptions() gossip.Options {
 		Spread:     gossip.Wire{Listener: m.mux.Listener(identity.ProtocolSpread), Dial: m.dialer(identity.ProtocolSpread)},
 		Identify:   m.identify,
 		Streams:    []gossip.Stream{gossip.Operators(n.o.Store, m.verify)},
-		Leader:     m.lead.node, Leads: m.lead.leads, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
+		Leader:     m.lead.node, Leads: m.lead.hasAll, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
 		Keeper: n.o.Store, Logger: n.o.Logger, Timings: n.o.Gossip,
 	}
 }

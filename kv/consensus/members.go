@@ -101,6 +101,20 @@ func (r *Raft) Role() Role {
 // While it is, commits come to its store from raft only.
 func (r *Raft) InRaft() bool { return r.Role() != RoleNone }
 
+// HasAll reports whether this node leads and its store has all that was committed
+// before the call: while a write is under way, others may have it sooner.
+func (r *Raft) HasAll() bool {
+	if r.writing.Load() {
+		return false
+	}
+	i := r.instance()
+	if i == nil {
+		return false
+	}
+	_, settled := i.isSettled()
+	return settled
+}
+
 // Leader is where the leader is, as far as this node knows, and whether it is this
 // node. changed is closed when that may be another.
 func (r *Raft) Leader() (to Leader, here bool, changed <-chan struct{}) { return r.leader() }

@@ -217,3 +217,34 @@ func (c *cluster) agreeIn() {
 		return true
 	})
 }
+
+// While a write is under way the leader does not say that it has all: a follower may
+// have applied it already, which is no reason for an alarm.
+func TestHasAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 33, 3)
+		defer c.stop()
+		signed := false
+		c.change = func(n *node, o *consensus.Options) {
+			o.Sign = func([]byte) [64]byte {
+				signed = true
+				if n.raft.HasAll() {
+					t.Errorf("%s says that it has all, and makes a write", n.name)
+				}
+				return [64]byte{1}
+			}
+		}
+		c.begin()
+		leader := c.leader()
+		leader.mustPut("a", "1")
+		synctest.Wait()
+		if !signed || !leader.raft.HasAll() {
+			t.Error("after the write the leader does not say that it has all")
+		}
+		for _, n := range c.nodes {
+			if n != leader && n.raft.HasAll() {
+				t.Errorf("%s does not lead, and says that it has all", n.name)
+			}
+		}
+	})
+}

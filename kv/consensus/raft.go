@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -34,6 +35,10 @@ type Raft struct {
 	broken  chan broken
 	quit    chan struct{}
 	tasks   sync.WaitGroup
+
+	// writing says that a round is under way: others may have of it what this node's
+	// store has not.
+	writing atomic.Bool
 
 	// known is how a leader recognises a request that was done. A test plants a
 	// fault here.

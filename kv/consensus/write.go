@@ -75,6 +75,8 @@ func (r *Raft) writeSome(waiting []*proposal, decided *decisions) (rest []*propo
 		}
 		return nil
 	}
+	r.writing.Store(true)
+	defer r.writing.Store(false)
 	decided.begin(b.term)
 	b.view = r.o.Store.View()
 	for len(waiting) > 0 && b.size < batchBytes {

@@ -126,8 +126,11 @@ func (p *Peer) hear(d digest) {
 
 // consider is what is done about another node's head, however it came.
 func (p *Peer) consider(from Member, s Stream, theirs kv.Head) verdict {
+	// In this order: what is committed after a leader was found to have all that it
+	// made may be in theirs, and then is in ours too.
+	standing := p.standing()
 	ours := s.Head()
-	v := judge(ours, theirs, p.standing())
+	v := judge(ours, theirs, standing)
 	switch v {
 	case nothing:
 		p.agrees(from, s, ours, theirs)

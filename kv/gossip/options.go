@@ -51,7 +51,8 @@ type Options struct {
 	Planes []Plane
 	// Leader is the node that orders the writes, empty if unknown. Refresh tells the
 	// Peer that it changed. Leads reports that it is this one, and that its store has
-	// all that was committed under those who led before. Both are optional: nobody.
+	// all that was ever committed: a write that is under way may be elsewhere already.
+	// Both are optional: nobody.
 	Leader func() NodeID
 	Leads  func() bool
 	// InRaft reports that this node's entries come from raft alone: then it looks at
