@@ -52,7 +52,7 @@ func memberTable(members []api.Member, detailed bool, style style) table {
 	}
 	for _, m := range members {
 		row := []string{
-			m.Node, cmp.Or(m.Address, "-"), m.Status, m.Role, m.Version, served(m), lag(m), cmp.Or(m.Region, "-"),
+			m.Node, cmp.Or(m.Address, "-"), m.Status, roleOf(m.Role, m.Demoted), m.Version, served(m), lag(m), cmp.Or(m.Region, "-"),
 		}
 		if detailed {
 			row = append(row, m.ID, yes(m.Leader), yes(m.Self))

@@ -30,6 +30,8 @@ func (p *program) raft() *urfave.Command {
 		},
 		{
 			Name: "demote", Usage: "make a voter a learner, which gets what voters get and does not vote", ArgsUsage: "NODE",
+			Description: "It gets no vote again until it is promoted, or leaves. The others are as many voters as they would be\n" +
+				"without it: of three nodes that is one voter.",
 			Category: changeCategory,
 			Action:   func(c *urfave.Context) error { return p.runChangeRole(c, "/v1/raft/demote") },
 		},
@@ -53,9 +55,17 @@ func (p *program) runListPeers(c *urfave.Context) error {
 func peerTable(peers []api.Peer) table {
 	t := table{head: []string{"NODE", "ID", "ADDRESS", "ROLE", "LEADER"}}
 	for _, p := range peers {
-		t.rows = append(t.rows, []string{p.Node, p.ID, cmp.Or(p.Address, "-"), p.Role, yes(p.Leader)})
+		t.rows = append(t.rows, []string{p.Node, p.ID, cmp.Or(p.Address, "-"), roleOf(p.Role, p.Demoted), yes(p.Leader)})
 	}
 	return t
+}
+
+// roleOf is a node's role, and whether an operator wants it to have no vote.
+func roleOf(role string, demoted bool) string {
+	if demoted {
+		return role + " (demoted)"
+	}
+	return role
 }
 
 // peersCheck shows what a change of the voters came to.

@@ -64,7 +64,7 @@ func voterOperations() []operation {
 		{
 			name: "promote", method: http.MethodPost, path: "/v1/raft/promote", serve: (*API).promote,
 			summary: "Make a node a voter",
-			text:    "It has to be one that may vote.",
+			text:    "It has to be one that may vote. It ends what demote began.",
 			params:  []param{timeoutParam},
 			body:    &body{types: []string{typeJSON}, document: Voter{}, limit: maxSmallBody},
 			answers: changeAnswers(RoleChange{}, "it votes", noSuchNode),
@@ -72,7 +72,7 @@ func voterOperations() []operation {
 		{
 			name: "demote", method: http.MethodPost, path: "/v1/raft/demote", serve: (*API).demote,
 			summary: "Make a voter a learner",
-			text:    "Refused where the rest could not write.",
+			text:    "It gets no vote again until it is promoted, or leaves. Refused where the rest could not write.",
 			params:  []param{timeoutParam},
 			body:    &body{types: []string{typeJSON}, document: Voter{}, limit: maxSmallBody},
 			answers: changeAnswers(RoleChange{}, "it does not vote any more", noSuchNode),

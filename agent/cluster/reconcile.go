@@ -52,8 +52,8 @@ func (c *candidates) members(ctx context.Context) []consensus.Member {
 			continue // an edge
 		}
 		members = append(members, consensus.Member{
-			Node: node, Server: server, Address: other.Peer, Region: other.Region, Votes: votes,
-			Alive: alive(other), Since: time.Since(s.since), Left: other.Status == gossip.Left,
+			Node: node, Server: server, Address: other.Peer, Region: other.Region,
+			Votes: votes, Demoted: c.m.isDemoted(node), Alive: alive(other), Since: time.Since(s.since), Left: other.Status == gossip.Left,
 		})
 	}
 	for node, server := range inRaft {

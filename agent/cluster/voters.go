@@ -48,7 +48,9 @@ func (m *member) peersHere() ([]api.Peer, error) {
 	}
 	var peers []api.Peer
 	for _, p := range m.raft.Peers() {
-		peers = append(peers, api.Peer{Node: m.nameOf(p.Node), ID: p.Node, Address: p.Address, Role: string(p.Role), Leader: p.Leader})
+		peers = append(peers, api.Peer{
+			Node: m.nameOf(p.Node), ID: p.Node, Address: p.Address, Role: string(p.Role), Leader: p.Leader, Demoted: m.isDemoted(p.Node),
+		})
 	}
 	return peers, nil
 }
@@ -121,7 +123,7 @@ func (m *member) changeVoters(ctx context.Context, c voterChange) (voterNews, er
 	case verbDemote:
 		err = m.demote(ctx, c.Node, server, there)
 	case verbRemove:
-		err = m.remove(ctx, server, there)
+		err = m.remove(ctx, c.Node, server, there)
 	default:
 		err = &api.RefusedError{Reason: fmt.Sprintf("%q is nothing that can be done to a voter", c.Verb)}
 	}
@@ -190,6 +192,9 @@ func (m *member) awaitLeader(ctx context.Context) error {
 }
 
 func (m *member) promote(ctx context.Context, node string, server consensus.Peer, there bool) error {
+	if err := m.setDemoted(ctx, node, false); err != nil {
+		return err
+	}
 	if there && server.Role == consensus.RoleVoter {
 		return nil
 	}
@@ -222,21 +227,24 @@ func (m *member) addLearner(ctx context.Context, node string) (consensus.Peer, e
 }
 
 func (m *member) demote(ctx context.Context, node string, server consensus.Peer, there bool) error {
+	votes := there && server.Role == consensus.RoleVoter
 	switch {
-	case !there || server.Role != consensus.RoleVoter:
-		return nil
-	case m.voterCount() < 2:
+	case votes && m.voterCount() < 2:
 		return &api.RefusedError{Reason: fmt.Sprintf("node %q is the only voter; promote another first", m.nameOf(node))}
-	case server.Leader:
+	case votes && server.Leader:
 		return &api.RefusedError{Reason: fmt.Sprintf("node %q leads; agent raft transfer-leadership first", m.nameOf(node))}
+	}
+	// First the word that it is to have no vote: else it would be given one again.
+	if err := m.setDemoted(ctx, node, true); err != nil || !votes {
+		return err
 	}
 	return m.change(ctx, consensus.Change{Kind: consensus.Demote, Server: server.ID})
 }
 
-func (m *member) remove(ctx context.Context, server consensus.Peer, there bool) error {
+func (m *member) remove(ctx context.Context, node string, server consensus.Peer, there bool) error {
 	switch {
 	case !there:
-		return nil
+		return m.setDemoted(ctx, node, false)
 	case server.Role == consensus.RoleVoter && m.voterCount() < 2:
 		return &api.RefusedError{Reason: "it is the only voter: without it nothing could be written any more; promote another first"}
 	case server.Leader:
@@ -246,7 +254,10 @@ func (m *member) remove(ctx context.Context, server consensus.Peer, there bool) 
 		}
 		return &errNotLeader{m.lead.news()}
 	}
-	return m.change(ctx, consensus.Change{Kind: consensus.Remove, Server: server.ID})
+	if err := m.change(ctx, consensus.Change{Kind: consensus.Remove, Server: server.ID}); err != nil {
+		return err
+	}
+	return m.setDemoted(ctx, node, false)
 }
 
 func (m *member) change(ctx context.Context, c consensus.Change) error {

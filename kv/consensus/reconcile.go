@@ -34,7 +34,8 @@ const (
 //
 // Nothing is done without a quorum, nothing that would leave less than a quorum,
 // and no voter is replaced while another is not well either. A dead voter goes only
-// when its replacement votes already. Who left goes at once.
+// when its replacement votes already. Who left goes at once. Who was demoted counts
+// as one that may not vote, and may stay a learner beside those that stand by.
 func Decide(s Standing) (step Change, why string, ok bool) {
 	d := &decider{Standing: s, voterSet: s.voters(), learnerSet: s.learners()}
 	d.want, d.spares = sizes(s.capable())
@@ -60,7 +61,7 @@ type decider struct {
 }
 
 // missing is how many votes are to be given.
-func (d *decider) missing() int { return max(0, d.want-count(d.voterSet, voter.stays)) }
+func (d *decider) missing() int { return max(0, d.want-count(d.voterSet, voter.keepsVote)) }
 
 func no() (Change, string, bool) { return Change{}, "", false }
 
@@ -71,11 +72,11 @@ func yes(kind ChangeKind, server, why string, args ...any) (Change, string, bool
 // leaderGoes hands leadership over before the leader's own vote is taken.
 func (d *decider) leaderGoes() (Change, string, bool) {
 	own, health := d.member(d.Leader)
-	if health == unknown || health != gone && own.Votes {
+	if health == unknown || health != gone && own.Votes && !own.Demoted {
 		return no()
 	}
 	for _, v := range d.voterSet {
-		if v.ID != d.Leader && v.health == healthy && v.Votes {
+		if v.ID != d.Leader && v.health == healthy && v.Votes && !v.Demoted {
 			return yes(HandOver, v.ID, "the leader is not to vote any more")
 		}
 	}
@@ -113,7 +114,7 @@ func (d *decider) voterWent() (Change, string, bool) {
 		if v.health == gone {
 			return yes(Remove, v.ID, "its node left, or came back under another server id")
 		}
-		if v.health == healthy && !v.Votes {
+		if v.health == healthy && (!v.Votes || v.Demoted) {
 			return yes(Demote, v.ID, "it is not to vote any more")
 		}
 	}
@@ -147,7 +148,7 @@ func (d *decider) ready(alive time.Duration) []Member {
 	var ready []Member
 	for _, l := range d.learnerSet {
 		lag, known := d.Lag[l.ID]
-		if l.health == healthy && l.Votes && l.Since >= alive && known && lag < readyLag && l.Level >= own.Level {
+		if l.health == healthy && l.mayVote() && l.Since >= alive && known && lag < readyLag && l.Level >= own.Level {
 			l.Member.Server = l.ID
 			ready = append(ready, l.Member)
 		}
@@ -198,7 +199,7 @@ func (d *decider) growthFailed() (Change, string, bool) {
 		return no()
 	}
 	for _, m := range d.Members {
-		if m.Votes && m.Alive && !m.Left && !d.isVoter(m.Node) {
+		if m.mayVote() && m.Alive && !d.isVoter(m.Node) {
 			return no() // it may come to vote
 		}
 	}
@@ -214,14 +215,19 @@ func (d *decider) isVoter(node string) bool {
 	return slices.ContainsFunc(d.voterSet, func(v voter) bool { return NodeOf(v.ID) == node })
 }
 
+// standingBy are the learners that may get a vote.
+func (d *decider) standingBy() []voter {
+	return slices.DeleteFunc(slices.Clone(d.learnerSet), func(l voter) bool { return l.Demoted })
+}
+
 // addLearner lets another node follow: one that is to get a vote, or that stands by.
 func (d *decider) addLearner() (Change, string, bool) {
-	if len(d.learnerSet) >= d.missing()+d.spares {
+	if len(d.standingBy()) >= d.missing()+d.spares {
 		return no()
 	}
 	var fit []Member
 	for _, m := range d.Members {
-		if m.Votes && m.Alive && !m.Left && m.Server != "" && m.Address != "" && !d.isServer(m.Server) {
+		if m.mayVote() && m.Alive && m.Server != "" && m.Address != "" && !d.isServer(m.Server) {
 			fit = append(fit, m)
 		}
 	}
@@ -240,10 +246,10 @@ func (d *decider) isServer(id string) bool {
 
 // tooManyLearners removes a learner that nobody needs, when all voters are well.
 func (d *decider) tooManyLearners() (Change, string, bool) {
-	if count(d.voterSet, isHealthy) < len(d.voterSet) || len(d.learnerSet) <= d.missing()+d.spares {
+	if count(d.voterSet, isHealthy) < len(d.voterSet) || len(d.standingBy()) <= d.missing()+d.spares {
 		return no()
 	}
-	surplus := slices.DeleteFunc(slices.Clone(d.learnerSet), func(l voter) bool { return l.health == unknown })
+	surplus := slices.DeleteFunc(d.standingBy(), func(l voter) bool { return l.health == unknown })
 	if len(surplus) == 0 {
 		return no()
 	}

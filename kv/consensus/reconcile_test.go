@@ -21,6 +21,7 @@ import (
 //	~5s      alive for 5 s
 //	lag=200  entries behind; lag=? not known
 //	edge     may not vote
+//	demoted  an operator took its vote
 //	left     has left
 //	id=x     its server id as membership has it, instead of its node's
 //	at=x     its address as membership has it, instead of its node's
@@ -42,6 +43,8 @@ func standing(t *testing.T, state string) consensus.Standing {
 			switch {
 			case name == "edge":
 				m.Votes = false
+			case name == "demoted":
+				m.Demoted = true
 			case name == "left":
 				m.Left, m.Alive = true, false
 			case name == "gone":
@@ -156,6 +159,19 @@ func TestDecide(t *testing.T) {
 		{"so did the leader", "a+ at=x:2", "move a to x:2"},
 		{"a dead one is not moved", "a+, b+ !5s at=x:2, c+", ""},
 
+		{"who was demoted has no vote", "a+, b+, c+, d+ demoted, e", "demote d"},
+		{"and gets none", "a+, b+, c+, d- demoted", ""},
+		{"two others are a voter and a learner", "a+, b+, c- demoted", "demote b"},
+		{"and stay so", "a+, b-, c- demoted", ""},
+		{"one that is ill is waited for", "a+, b+, c+, d+ demoted !5s", ""},
+		{"another votes meanwhile", "a+, b+ demoted !5s, c+, d-, e-", "promote d"},
+		{"its place is given to another", "a+, b+, c- demoted, d-", "promote d"},
+		{"it does not take the place of who stands by", "a+, b+, c+, d- demoted, e-, f", "add learner f"},
+		{"it is not added", "a+, b+, c+, d demoted", ""},
+		{"the leader was demoted", "a+ demoted, b+, c+", "hand over b"},
+		{"not to another that was", "a+ demoted, b+ demoted, c+, d+", "hand over c"},
+		{"one that left", "a+, b+, c+, d- demoted left", "remove d"},
+
 		{"the learner of the empty region first", "a+ @eu, b+ @us, c- @us, d- @ap", "promote d"},
 		{"the newcomer of the empty region first", "a+ @eu, b+ @us, c+ @eu, d @eu, e @ap", "add learner e"},
 		{"the vote goes from the fullest region", "a+ @eu, b+ @eu, c+ @eu, d+ @us", "demote c"},
@@ -237,7 +253,7 @@ func drawStanding(t *rapid.T) consensus.Standing {
 		id := string(rune('a' + n))
 		m := consensus.Member{
 			Node: id, Server: id, Address: id + ":1", Region: rapid.SampledFrom([]string{"eu", "us", "ap"}).Draw(t, "region"),
-			Votes: rapid.IntRange(0, 5).Draw(t, "votes") > 0, Alive: rapid.IntRange(0, 4).Draw(t, "alive") > 0,
+			Votes: rapid.IntRange(0, 5).Draw(t, "votes") > 0, Demoted: rapid.IntRange(0, 5).Draw(t, "demoted") == 0, Alive: rapid.IntRange(0, 4).Draw(t, "alive") > 0,
 			Since: time.Duration(rapid.IntRange(0, 120).Draw(t, "since")) * time.Second,
 			Left:  rapid.IntRange(0, 9).Draw(t, "left") == 0,
 		}

@@ -16,6 +16,9 @@ type Member struct {
 	Region          string
 	// Votes says that the node may become a voter. An edge may not.
 	Votes bool
+	// Demoted says that an operator took its vote, and wants it to have none. It may
+	// follow as a learner.
+	Demoted bool
 	// Alive is as membership sees it, and Since for how long that has been so.
 	Alive bool
 	Since time.Duration
@@ -97,10 +100,16 @@ func (s *Standing) learners() []voter {
 	return all
 }
 
-// stays reports whether a voter is to remain one.
+// stays reports whether a server is to remain one.
 func (v voter) stays() bool {
 	return v.health == unknown || v.Votes && v.health != gone && v.health != dead
 }
+
+// keepsVote reports whether a voter is to remain one.
+func (v voter) keepsVote() bool { return v.stays() && !v.Demoted }
+
+// mayVote reports whether a member may get a vote, if it is well.
+func (m Member) mayVote() bool { return m.Votes && !m.Demoted && !m.Left }
 
 func count(all []voter, is func(voter) bool) int {
 	n := 0
@@ -123,11 +132,11 @@ func canLose(all []voter, v voter) bool {
 	return others >= quorum(len(all)-1) && count(all, isHealthy) >= quorum(len(all))
 }
 
-// capable counts the members that may vote and have not left, dead or alive.
+// capable counts the members that may vote, dead or alive.
 func (s *Standing) capable() int {
 	n := 0
 	for _, m := range s.Members {
-		if m.Votes && !m.Left {
+		if m.mayVote() {
 			n++
 		}
 	}
@@ -153,7 +162,7 @@ func sizes(capable int) (voters, spares int) {
 func regions(voters []voter) map[string]int {
 	n := map[string]int{}
 	for _, v := range voters {
-		if v.stays() {
+		if v.keepsVote() {
 			n[v.Region]++
 		}
 	}
