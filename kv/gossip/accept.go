@@ -80,8 +80,11 @@ func (p *Peer) welcome(c *connection) (hello, error) {
 	return theirs, nil
 }
 
-func (p *Peer) takeFrame(from digest, kind frameKind, body []byte) error {
+func (p *Peer) takeFrame(s *session, kind frameKind, body []byte) error {
+	from := s.theirs.digest
 	switch kind {
+	case frameBrief:
+		return p.takeBrief(s, body)
 	case frameDigest:
 		d, err := decodeDigest(body)
 		if err != nil {

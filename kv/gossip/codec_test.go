@@ -45,6 +45,7 @@ func wireForms() map[string][]byte {
 	return map[string][]byte{
 		"meta":      encodeMeta(exampleMeta()),
 		"digest":    exampleDigest().encode([]byte{messageDigest}, packetProblem),
+		"brief":     exampleDigest().brief().encode([]byte{messageBrief}),
 		"departed":  departed("01j8example-4f2a91"),
 		"hello":     frame(frameHello, hello{cluster: "prod", purpose: toPull, digest: exampleDigest()}.encode()),
 		"heads":     frame(frameDigest, exampleDigest().encode(nil, maxProblem)),
@@ -116,6 +117,9 @@ func TestWireFormsAreReadBack(t *testing.T) {
 // the design allows for it; a Meta into what memberlist carries.
 func TestSizes(t *testing.T) {
 	d := exampleDigest()
+	if size := len(d.brief().encode([]byte{messageBrief})); size != 22 {
+		t.Errorf("a brief has %d bytes", size)
+	}
 	d.report.applied.Err = ""
 	if size := len(d.encode(nil, packetProblem)); size > 225 {
 		t.Errorf("a head has %d bytes", size)
@@ -204,6 +208,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if c, err := decodePlaneChanges(b); err == nil {
 			again["changes of a plane"] = c.encode()
+		}
+		if s, err := decodeBrief(b); err == nil {
+			again["brief"] = s.encode(nil)
 		}
 		if p, err := decodePoint(b); err == nil {
 			again["point"] = p.encode()

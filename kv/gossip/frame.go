@@ -35,6 +35,7 @@ const (
 	frameRefusal             // and why; the connection ends
 	frameVector              // asks for what a vector of a plane lacks
 	frameFlood               // changes of a plane: pushed, or an answer to a vector
+	frameBrief               // a brief
 )
 
 const (
@@ -62,7 +63,7 @@ func (k frameKind) maxBody() int {
 		return 1 + MaxVectorBytes
 	case frameChunk:
 		return chunkBytes
-	case frameHello, frameDigest, framePull, frameSnapshot, frameEnd, frameBusy, frameElsewhere, frameDiverged, frameRefusal:
+	case frameHello, frameDigest, frameBrief, framePull, frameSnapshot, frameEnd, frameBusy, frameElsewhere, frameDiverged, frameRefusal:
 		return maxSmallBytes
 	}
 	return 0

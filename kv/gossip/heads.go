@@ -51,11 +51,13 @@ func (p *Peer) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte)
 func (p *Peer) sendHeads() {
 	for pause(p.ctx.Done(), jitter(p.o.Timings.Heads)) {
 		if others := p.members.others(p.o.Meta.ID); len(others) > 0 {
-			p.sendHead(others[rand.IntN(len(others))])
+			p.counters.headsSent.add(1)
+			p.send(others[rand.IntN(len(others))], p.digest().brief().encode([]byte{messageBrief}))
 		}
 	}
 }
 
+// sendHead tells a member all that a packet has room for.
 func (p *Peer) sendHead(to Member) {
 	p.counters.headsSent.add(1)
 	p.send(to, p.digest().encode([]byte{messageDigest}, packetProblem))
@@ -94,6 +96,15 @@ func (p *Peer) handle(message []byte) error {
 		if err == nil {
 			p.counters.headsReceived.add(1)
 			p.hear(d)
+		}
+		return err
+	case messageBrief:
+		return p.answerBrief(body)
+	case messageCompare:
+		d, err := decodeDigest(body)
+		if err == nil {
+			p.counters.headsReceived.add(1)
+			p.compare(d)
 		}
 		return err
 	case messageDeparted:

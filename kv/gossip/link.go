@@ -71,7 +71,13 @@ func (p *Peer) keepLinksTo(neighbours []Member, leader NodeID, members, refreshe
 func (p *Peer) neighbours(leader NodeID) []Member {
 	around := Neighbourhood{Self: p.self(), Leader: leader, Members: p.members.others(p.o.Meta.ID)}
 	ids := p.o.Neighbours(around)
-	return slices.DeleteFunc(around.Members, func(m Member) bool { return !slices.Contains(ids, m.ID) })
+	neighbours := make([]Member, 0, len(ids))
+	for _, m := range around.Members {
+		if slices.Contains(ids, m.ID) {
+			neighbours = append(neighbours, m)
+		}
+	}
+	return neighbours
 }
 
 func (p *Peer) setLinks(neighbours []Member) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"maps"
 	"slices"
@@ -88,6 +87,8 @@ type members struct {
 	shunned map[NodeID]bool
 	bests   map[NodeID]*entry // see best; nil: to be found anew
 	list    []Member          // see all; nil: to be made anew
+	rest    []Member          // see others; nil: to be made anew
+	sums    map[uint64]string // full names by nameSum; nil: to be made anew
 }
 
 // entry is one boot of a node.
@@ -185,15 +186,13 @@ func (m *members) set(e *entry, status Status) {
 
 // touch tells that the members changed. Holders of mu call it.
 func (m *members) touch() {
-	m.bests, m.list = nil, nil
+	m.bests, m.list, m.rest, m.sums = nil, nil, nil, nil
 	m.changed.fire()
 }
 
 // flip takes a node into the sum of the living, or out of it.
 func (m *members) flip(name string) {
-	h := fnv.New64a()
-	h.Write([]byte(name))
-	m.living ^= h.Sum64()
+	m.living ^= nameSum(name)
 	m.moved = time.Now()
 }
 
@@ -226,6 +225,29 @@ func (m *members) heard(name string) (Member, bool) {
 		m.set(e, Alive)
 	}
 	return e.Member, true
+}
+
+// heardSum is heard for who gives a sum of its name only, the zero Member if it is none. It tells
+// its latest report, too.
+func (m *members) heardSum(sum uint64) (Member, report) {
+	m.mu.Lock()
+	if m.sums == nil {
+		m.sums = make(map[uint64]string, len(m.entries))
+		for name := range m.entries {
+			m.sums[nameSum(name)] = name
+		}
+	}
+	name := m.sums[sum]
+	kept := report{}
+	if e := m.entries[name]; e != nil {
+		kept = e.report
+	}
+	m.mu.Unlock()
+	member, known := m.heard(name)
+	if !known {
+		return Member{}, report{}
+	}
+	return member, kept
 }
 
 // departs notes that a node goes or went for good. It reports whether that is new.
@@ -362,6 +384,11 @@ func (m *members) all() []Member { return slices.Clone(m.sorted()) }
 func (m *members) sorted() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.sortedLocked()
+}
+
+// sortedLocked is sorted, for holders of mu.
+func (m *members) sortedLocked() []Member {
 	if m.list == nil {
 		best := m.best()
 		m.list = make([]Member, 0, len(best))
@@ -382,16 +409,21 @@ func (m *members) find(id NodeID) Member {
 	return Member{}
 }
 
-// others are the living members without one.
+// others are the living members without this node, which is always the same; nobody may
+// change them.
 func (m *members) others(self NodeID) []Member {
-	sorted := m.sorted()
-	others := make([]Member, 0, len(sorted))
-	for _, member := range sorted {
-		if member.ID != self && member.alive() {
-			others = append(others, member)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.rest == nil {
+		sorted := m.sortedLocked()
+		m.rest = make([]Member, 0, len(sorted))
+		for _, member := range sorted {
+			if member.ID != self && member.alive() {
+				m.rest = append(m.rest, member)
+			}
 		}
 	}
-	return others
+	return m.rest
 }
 
 // applied is what each node last said.

@@ -70,7 +70,24 @@ type Options struct {
 
 	// Timings that are 0 have their defaults.
 	Timings Timings
+
+	// list makes what tells of members: memberlist, but for tests of a thousand nodes,
+	// which it would cost more than everything else.
+	list func(*Peer) (swim, error)
 }
+
+// swim is what a Peer needs of memberlist.
+type swim interface {
+	Join(addresses []string) (int, error)
+	SendToAddress(to memberlist.Address, message []byte) error
+	Ping(name string, address net.Addr) (time.Duration, error)
+	UpdateNode(timeout time.Duration) error
+	Leave(timeout time.Duration) error
+	Shutdown() error
+}
+
+// newMemberlist is the swim of everybody but tests.
+func newMemberlist(p *Peer) (swim, error) { return memberlist.Create(p.memberlistConfig()) }
 
 // Timings are the pace of a Peer.
 type Timings struct {
@@ -179,6 +196,9 @@ func (o *Options) fill() {
 	}
 	if o.OwnQuorum == nil {
 		o.OwnQuorum = no
+	}
+	if o.list == nil {
+		o.list = newMemberlist
 	}
 	if o.Neighbours == nil {
 		o.Neighbours = Trees

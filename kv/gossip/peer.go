@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"grapevine/kv"
 )
 
@@ -18,7 +16,7 @@ type Peer struct {
 	o         Options
 	log       *slog.Logger
 	keys      *keyring
-	list      *memberlist.Memberlist
+	list      swim
 	transport *transport
 	members   *members
 	alarms    alarms
@@ -75,7 +73,7 @@ func Open(o Options) (*Peer, error) {
 		return nil, err
 	}
 	p.transport = newTransport(&p.o, &p.counters)
-	p.list, err = memberlist.Create(p.memberlistConfig())
+	p.list, err = p.o.list(p)
 	if err != nil {
 		p.stop()
 		p.transport.Shutdown()

@@ -184,7 +184,7 @@ func (q *puller) source(w *want, fit func(Member) bool) Member {
 	unfit := func(m Member) bool { return !fit(m) }
 	candidates := slices.DeleteFunc(slices.Collect(maps.Values(w.sources)), unfit)
 	if len(candidates) == 0 {
-		candidates = slices.DeleteFunc(q.peer.members.others(q.peer.o.Meta.ID), unfit)
+		candidates = slices.DeleteFunc(slices.Clone(q.peer.members.others(q.peer.o.Meta.ID)), unfit)
 	}
 	if len(candidates) == 0 {
 		return Member{}

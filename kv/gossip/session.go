@@ -22,11 +22,12 @@ var errReplaced = errors.New("another connection took its place")
 type session struct {
 	*connection
 	theirs hello
-	dialed bool // by this node
+	dialed bool          // by this node
+	asked  chan struct{} // holds one when a digest is to be sent
 }
 
 func newSession(c *connection, theirs hello, dialed bool) *session {
-	return &session{connection: c, theirs: theirs, dialed: dialed}
+	return &session{connection: c, theirs: theirs, dialed: dialed, asked: make(chan struct{}, 1)}
 }
 
 // dial connects to the neighbour, and stays with it until the connection breaks.
@@ -113,7 +114,7 @@ func (p *Peer) readSession(s *session) error {
 	for {
 		kind, body, err := s.read(idleTime)
 		if err == nil {
-			err = p.takeFrame(s.theirs.digest, kind, body)
+			err = p.takeFrame(s, kind, body)
 		}
 		if err != nil {
 			s.Close() // so that who writes notices
@@ -143,6 +144,10 @@ func (l *link) write(s *session, ended chan error) error {
 		case <-news:
 		case <-reported:
 		case <-alive.C:
+			if err := s.write(frameBrief, l.peer.digest().brief().encode(nil)); err != nil {
+				return err
+			}
+		case <-s.asked:
 			if err := l.tell(s); err != nil {
 				return err
 			}

@@ -116,6 +116,8 @@ func (c *conn) write(b []byte) (n int, err error) {
 // push sends bytes for which there is room. An end that is gone answers with a
 // reset, if its host is up.
 func (c *conn) push(b []byte) {
+	c.host.sent.Writes++
+	c.host.sent.Bytes += uint64(len(b))
 	c.out.send(item{bytes: slices.Clone(b)})
 	if c.peer.gone && !c.peer.host.down {
 		c.peer.refuse()

@@ -28,6 +28,29 @@ type Host struct {
 	conns     []*conn // not closed yet, in the order they came
 	port      int     // the last one picked
 	down      bool
+	loss      float64
+	sent      Sent
+}
+
+// Sent is what a host has sent, without headers: packets, and pieces and bytes of streams.
+type Sent struct {
+	Packets, Writes uint64
+	Bytes           uint64 // of both
+}
+
+// Sent counts from the beginning.
+func (h *Host) Sent() Sent {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	return h.sent
+}
+
+// SetLoss drops that share of the packets from and to this host, from 0 to 1, unless the
+// network drops more.
+func (h *Host) SetLoss(p float64) {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.loss = p
 }
 
 func newHost(n *Network, addr netip.Addr) *Host {

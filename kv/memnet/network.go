@@ -24,6 +24,7 @@ type Network struct {
 	min, max time.Duration
 	loss     float64
 	repeat   float64
+	resends  time.Duration
 	topology event // a way was blocked or healed, or a host went or came
 }
 
@@ -66,11 +67,20 @@ func (n *Network) SetDelay(min, max time.Duration) {
 	n.min, n.max = min, max
 }
 
-// SetLoss drops that share of the packets, from 0 to 1. Streams lose nothing.
+// SetLoss drops that share of the packets, from 0 to 1. Streams lose nothing, see
+// SetRetransmit.
 func (n *Network) SetLoss(p float64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.loss = p
+}
+
+// SetRetransmit makes streams feel losses as those of TCP do: what would have been lost
+// arrives d later, and 2d after that if it is lost again. 0, as at first, means never.
+func (n *Network) SetRetransmit(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.resends = d
 }
 
 // SetDuplicate delivers that share of the packets twice, from 0 to 1.
@@ -162,6 +172,26 @@ func (n *Network) delay(w way) time.Duration {
 		return n.min
 	}
 	return n.min + time.Duration(n.link(w).Int64N(int64(n.max-n.min)+1))
+}
+
+// lost is the share of what is lost between two hosts.
+func (n *Network) lost(w way) float64 {
+	loss := n.loss
+	for _, ip := range []string{w.from, w.to} {
+		if h := n.hosts[ip]; h != nil {
+			loss = max(loss, h.loss)
+		}
+	}
+	return loss
+}
+
+// retransmission is how much later than without losses something arrives on a stream.
+func (n *Network) retransmission(w way) (late time.Duration) {
+	const most = 6 // Linux gives up after 15, minutes later
+	for again := n.resends; again > 0 && again < n.resends<<most && n.chance(w, n.lost(w)); again *= 2 {
+		late += again
+	}
+	return late
 }
 
 // chance is true with probability p.

@@ -74,7 +74,9 @@ func (c *packetConn) WriteTo(b []byte, addr net.Addr) (int, error) {
 		return 0, c.opError("write", os.NewSyscallError("sendto", syscall.EMSGSIZE))
 	}
 	n, w := c.host.net, way{c.host.ip, to.Addr().String()}
-	if !n.open(w) || n.chance(w, n.loss) {
+	c.host.sent.Packets++
+	c.host.sent.Bytes += uint64(len(b))
+	if !n.open(w) || n.chance(w, n.lost(w)) {
 		return len(b), nil
 	}
 	c.deliver(w, int(to.Port()), b)

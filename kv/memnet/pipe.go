@@ -33,7 +33,7 @@ type item struct {
 
 // send puts an item on its way, never before the one in front of it.
 func (p *pipe) send(i item) {
-	i.arrival = time.Now().Add(p.net.delay(p.way))
+	i.arrival = time.Now().Add(p.net.delay(p.way) + p.net.retransmission(p.way))
 	if i.arrival.Before(p.last) {
 		i.arrival = p.last
 	}
