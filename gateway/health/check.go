@@ -41,6 +41,7 @@ type asker struct {
 	statuses  []string
 	transport *http.Transport
 	request   *http.Request
+	conn      net.Conn // of the question that is being asked
 }
 
 func newAsker(c Check, dial Dial) *asker {
@@ -52,7 +53,7 @@ func newAsker(c Check, dial Dial) *asker {
 		return a
 	}
 	a.transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return a.conn, nil },
 		// A connection for each: that a destination still takes some is part of the question.
 		DisableKeepAlives: true, DisableCompression: true, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: maxHead,
@@ -78,13 +79,17 @@ func (a *asker) ask(ctx context.Context) error {
 }
 
 func (a *asker) answer(ctx context.Context) error {
-	if a.transport == nil {
-		conn, err := a.dial(ctx)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
+	conn, err := a.dial(ctx)
+	if err != nil {
+		return err
 	}
+	// Here, and not when the transport comes to it: no check begins before the one
+	// before has ended.
+	defer conn.Close()
+	if a.transport == nil {
+		return nil
+	}
+	a.conn = conn
 	defer a.transport.CloseIdleConnections() // HTTP/2 keeps its own
 	response, err := a.transport.RoundTrip(a.request.WithContext(ctx))
 	if err != nil {
