@@ -45,6 +45,9 @@ func (n *Simulated) Joins(token identity.Token) *Simulated {
 	return n
 }
 
+// File is the path of a file of the node's.
+func (n *Simulated) File(name string) string { return filepath.Join(n.dir, name) }
+
 // Up tells whether the node runs.
 func (n *Simulated) Up() bool { return n.up }
 

@@ -58,6 +58,7 @@ func (c *calls) server() *http.Server {
 	mux.HandleFunc("POST "+pathAwait, answer(asLeader(m, m.awaitHere)))
 	mux.HandleFunc("POST "+pathVoters, answer(govern(m, asLeader(m, m.changeVoters))))
 	mux.HandleFunc("POST "+pathProbe, answer(m.probe))
+	mux.HandleFunc("POST "+pathOwner, answer(m.announcer.news))
 	mux.Handle("/cluster/", m.door.Handler())
 	if m.raft != nil {
 		mux.Handle("/peer/v1/", m.raft.Handler(errorCodec{}))

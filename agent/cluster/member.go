@@ -36,6 +36,10 @@ type member struct {
 	door   *identity.Door
 	calls  *calls
 	lead   *leadership
+	boot   string // which of the node's starts this is
+	owners *owners
+	// announcer is for the node's own keys.
+	announcer *announcer
 
 	servers  []*http.Server
 	left     atomic.Bool // the node goes for good
@@ -51,7 +55,7 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 	if err := id.CheckAddress(n.advertise.Address.String()); err != nil {
 		return err
 	}
-	m := &member{n: n, id: id, seeds: seeds, runError: make(chan error, 1)}
+	m := &member{n: n, id: id, seeds: seeds, boot: rand.Text()[:12], runError: make(chan error, 1)}
 	m.ctx, m.cancel = context.WithCancel(n.ctx)
 	m.mux = mux.New(mux.Options{
 		Listener: n.o.Port.Listener, Packets: n.o.Port.Packets, Dial: n.o.Port.Dial, Handshaker: id, Logger: n.o.Logger,
@@ -64,6 +68,9 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 			err = errors.Join(err, m.close(canceled()))
 		}
 	}()
+	if m.announcer, err = newAnnouncer(m); err != nil {
+		return err
+	}
 	if id.Role() == identity.Voter {
 		if m.raft, err = m.openRaft(); err != nil {
 			return err
@@ -74,6 +81,8 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 		return err
 	}
 	m.met.Store(m.gossip)
+	m.owners = newOwners(m)
+	m.announcer.tellFacts()
 	m.gossip.Refresh() // raft may have had a leader before
 	m.serve()
 	n.member.Store(m)
@@ -151,12 +160,13 @@ func alive(m gossip.Member) bool { return m.Status == gossip.Alive || m.Status =
 func (m *member) gossipOptions() gossip.Options {
 	n := m.n
 	return gossip.Options{
-		Cluster: m.id.Cluster().ID().String(), Boot: rand.Text()[:12], Meta: m.meta(),
+		Cluster: m.id.Cluster().ID().String(), Boot: m.boot, Meta: m.meta(),
 		Advertise: n.advertise.Address, Keys: m.id.GossipKeys(), Packets: m.mux.Packets(),
 		Membership: gossip.Wire{Listener: m.mux.Listener(identity.ProtocolMembers), Dial: m.dialer(identity.ProtocolMembers)},
 		Spread:     gossip.Wire{Listener: m.mux.Listener(identity.ProtocolSpread), Dial: m.dialer(identity.ProtocolSpread)},
 		Identify:   m.identify,
 		Streams:    []gossip.Stream{gossip.Operators(n.o.Store, m.verify)},
+		Planes:     []gossip.Plane{gossip.Own(n.o.Store)},
 		Leader:     m.lead.node, Leads: m.lead.hasAll, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
 		Keeper: n.o.Store, Logger: n.o.Logger, Timings: n.o.Gossip,
 	}
@@ -242,6 +252,10 @@ func (m *member) run() error {
 	m.tasks.Go(func() { m.lead.follow(ctx) })
 	m.tasks.Go(func() { m.keepRole(ctx) })
 	m.tasks.Go(func() { m.dropDenied(ctx) })
+	m.tasks.Go(func() { m.owners.follow(ctx) })
+	m.tasks.Go(func() { m.owners.ask(ctx) })
+	m.tasks.Go(func() { m.owners.keep(ctx) })
+	m.start(func() error { return m.announcer.run(ctx) })
 	if m.raft != nil {
 		m.tasks.Go(func() { m.reconcile(ctx) })
 	}
@@ -264,6 +278,7 @@ func (m *member) keepRole(ctx context.Context) {
 			if m.gossip.SetMeta(meta) == nil {
 				told = meta.Role
 			}
+			m.announcer.tellFacts()
 			m.gossip.Refresh()
 		}
 	}
@@ -294,6 +309,9 @@ func (m *member) dropDenied(ctx context.Context) {
 func (m *member) close(ctx context.Context) error {
 	m.closing.Do(func() {
 		var errs []error
+		if ctx.Err() == nil {
+			m.announcer.retire()
+		}
 		if m.raft != nil {
 			errs = append(errs, m.raft.Shutdown(ctx))
 		}

@@ -20,7 +20,16 @@ type Options struct {
 	// be empty.
 	ID, Name, Region, Version string
 
+	// Build is what the program was built from, and Addresses are those of the node's
+	// listeners by name; both are for people, and optional.
+	Build     string
+	Addresses map[string]string
+
 	Store *kv.Store
+	// Answers tells within two seconds whether somebody answers at an ephemeral key whose
+	// owner can't be reached. Where nobody does for a while the key is not used any more.
+	// Optional: then it is used until its time is over.
+	Answers func(kv.Entry) bool
 	// Check judges writes when this node leads.
 	Check consensus.Check
 

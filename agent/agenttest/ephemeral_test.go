@@ -1,0 +1,462 @@
+package agenttest_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"grapevine/agent/agenttest"
+	"grapevine/agent/cluster"
+	"grapevine/kv"
+)
+
+const instances = "gateway/instances/shop/"
+
+// owns is the node as an owner of ephemeral keys.
+func owns(t *testing.T, n *agenttest.Simulated) *kv.Own {
+	t.Helper()
+	own, err := n.Store.Own(kv.OwnerID(n.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+func announce(t *testing.T, n *agenttest.Simulated, id, value string) {
+	t.Helper()
+	if err := owns(t, n).Put(kv.Key(instances+id), []byte(value)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sees tells how a node shows an instance: "", "active" or "orphaned".
+func sees(n *agenttest.Simulated, id string) string {
+	entry, there := n.Store.View().Get(kv.Key(instances + id))
+	switch {
+	case !there:
+		return ""
+	case entry.Own.Orphaned:
+		return "orphaned"
+	}
+	return "active"
+}
+
+// awaitSeen waits until all nodes that are up show an instance so.
+func awaitSeen(t *testing.T, s *agenttest.Simulation, id, want string, within time.Duration) time.Duration {
+	t.Helper()
+	return s.AwaitAll(id+" is "+want, within, func(n *agenttest.Simulated) bool { return sees(n, id) == want })
+}
+
+// during looks at all nodes again and again for a time.
+func during(t *testing.T, s *agenttest.Simulation, d time.Duration, holds func(*agenttest.Simulated) error) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		for _, n := range s.Nodes {
+			if err := holds(n); n.Up() && err != nil {
+				t.Fatalf("%s: %v", n.Name, err)
+			}
+		}
+	}
+}
+
+// Every node tells all others what it is, in a key of its own.
+func TestNodesTellWhatTheyAre(t *testing.T) {
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
+		for _, of := range s.Nodes {
+			s.AwaitAll("facts of "+of.Name, 10*time.Second, func(n *agenttest.Simulated) bool {
+				entry, there := n.Store.View().Get(kv.Key("gateway/nodes/" + of.ID))
+				want := fmt.Sprintf(`{"name":%q,"version":"0.0.1","role":%q,"address":"%s:7946"}`, of.Name, of.Role(), of.IP)
+				return there && string(entry.Value) == want && entry.By == of.ID && !entry.Own.Orphaned
+			})
+		}
+		gone := s.Nodes[4]
+		gone.Crash()
+		s.AwaitAll("the dead node's facts are hidden", 2*time.Minute, func(n *agenttest.Simulated) bool {
+			_, there := n.Store.View().Get(kv.Key("gateway/nodes/" + gone.ID))
+			return !there
+		})
+	})
+}
+
+// Pitfall 11: who leaves, rejoins and writes at once is seen by all with what it wrote.
+// Nobody makes up deletes for it.
+func TestPitfall11LeaveRejoinWriteInOneTick(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "old", "1")
+		awaitSeen(t, s, "old", "active", 5*time.Second)
+		for round := range 3 {
+			n.Stop()
+			n.Start()
+			announce(t, n, "new", fmt.Sprint(round))
+			if err := owns(t, n).Withdraw(instances + "old"); err != nil {
+				t.Fatal(err)
+			}
+			s.AwaitAll("the new value", 10*time.Second, func(other *agenttest.Simulated) bool {
+				return other.Get(instances+"new") == fmt.Sprint(round) && sees(other, "new") == "active" && sees(other, "old") == ""
+			})
+		}
+		during(t, s, time.Minute, func(other *agenttest.Simulated) error {
+			if got := sees(other, "new"); got != "active" {
+				return fmt.Errorf("the instance is %q", got)
+			}
+			return nil
+		})
+	})
+}
+
+// Pitfall 12: what a node that could not be reached owns is never gone, and is back as it
+// was within a second of the node, with what it wrote meanwhile.
+func TestPitfall12BackAfterABlip(t *testing.T) {
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[4]
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 5*time.Second)
+		s.Partition(n)
+		during(t, s, 40*time.Second, func(other *agenttest.Simulated) error {
+			if sees(other, "one") == "" {
+				return errors.New("the instance is gone")
+			}
+			return nil
+		})
+		if got := sees(s.Nodes[0], "one"); got != "orphaned" {
+			t.Errorf("after 40 s the instance is %q", got)
+		}
+		announce(t, n, "two", "2")
+		s.Network.Heal()
+		s.AwaitMembers(5)
+		if took := awaitSeen(t, s, "one", "active", time.Second) + awaitSeen(t, s, "two", "active", time.Second); took > time.Second {
+			t.Errorf("back after %v", took)
+		}
+	})
+}
+
+// An owner that is hidden is kept up to date: it comes back at once, and what it withdrew
+// meanwhile does not.
+func TestHiddenOwnersComeBack(t *testing.T) {
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[4]
+		announce(t, n, "one", "1")
+		announce(t, n, "two", "1")
+		awaitSeen(t, s, "two", "active", 5*time.Second)
+		s.Partition(n)
+		<-time.After(2 * time.Minute)
+		for _, other := range s.Nodes[:4] {
+			if got := sees(other, "one"); got != "" {
+				t.Errorf("%s: two minutes later the instance is %q", other.Name, got)
+			}
+		}
+		if err := owns(t, n).Withdraw(instances + "two"); err != nil {
+			t.Fatal(err)
+		}
+		s.Network.Heal()
+		s.AwaitMembers(5)
+		awaitSeen(t, s, "one", "active", time.Second)
+		awaitSeen(t, s, "two", "", time.Second)
+	})
+}
+
+// Pitfall 20: a node that does not answer for ten seconds, as a stopped process, costs
+// nobody an instance.
+func TestPitfall20ABlipDeletesNothing(t *testing.T) {
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 5*time.Second)
+		for range 3 {
+			s.Partition(n)
+			during(t, s, 10*time.Second, func(other *agenttest.Simulated) error {
+				if sees(other, "one") == "" {
+					return errors.New("the instance is gone")
+				}
+				return nil
+			})
+			s.Network.Heal()
+			s.AwaitMembers(5)
+			awaitSeen(t, s, "one", "active", time.Second)
+		}
+	})
+}
+
+// Pitfall 21: when two of five die nothing of theirs is taken away in haste: it may be
+// this node that is alone.
+func TestPitfall21MassDeathFreezes(t *testing.T) {
+	simulate(t, 3, 2, func(t *testing.T, s *agenttest.Simulation) {
+		for i, n := range s.Nodes {
+			announce(t, n, fmt.Sprint(i), "1")
+		}
+		for i := range s.Nodes {
+			awaitSeen(t, s, fmt.Sprint(i), "active", 5*time.Second)
+		}
+		alone := s.Nodes[4]
+		s.Partition(alone)
+		alone.Await("the guard", 40*time.Second, func() bool { return alone.Cluster.Owners().Frozen })
+		during(t, s, 5*time.Minute, func(other *agenttest.Simulated) error {
+			if other != alone {
+				return nil
+			}
+			for i := range s.Nodes {
+				if sees(alone, fmt.Sprint(i)) == "" {
+					return fmt.Errorf("instance %d is gone", i)
+				}
+			}
+			return nil
+		})
+		if s.Nodes[0].Cluster.Owners().Frozen {
+			t.Error("who lost one of five froze too")
+		}
+		s.Network.Heal()
+		s.AwaitMembers(5)
+		for i := range s.Nodes {
+			awaitSeen(t, s, fmt.Sprint(i), "active", 2*time.Second)
+		}
+		alone.Await("the guard's end", time.Minute, func() bool { return !alone.Cluster.Owners().Frozen })
+
+		// Two that are really dead are let go once it is clear that the rest is fine.
+		s.Nodes[3].Crash()
+		s.Nodes[4].Crash()
+		awaitSeen(t, s, "3", "orphaned", 30*time.Second)
+		if !s.Nodes[0].Cluster.Owners().Frozen {
+			t.Error("two of five died, and nothing is frozen")
+		}
+		<-time.After(65 * time.Second)
+		for _, n := range s.Nodes[:3] {
+			if sees(n, "3") == "" {
+				t.Errorf("%s dropped an instance as if one node had died", n.Name)
+			}
+		}
+		awaitSeen(t, s, "3", "", 2*time.Minute)
+	})
+}
+
+// Bug case O05: what nobody announces again after its node was killed is gone in a bounded
+// time, and never comes back, whatever is exchanged.
+func TestO05ExpiredInstancesStayGone(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "back", "1")
+		announce(t, n, "dead", "1")
+		awaitSeen(t, s, "dead", "active", 5*time.Second)
+		<-time.After(3 * time.Second) // it is on disk
+		n.Crash()
+		<-time.After(20 * time.Second)
+		n.Start()
+		announce(t, n, "back", "1") // its process lives, and announces again
+		if got := sees(n, "dead"); got == "" {
+			t.Error("what it had announced is not kept over a crash")
+		}
+		awaitSeen(t, s, "dead", "", 20*time.Second)
+		s.Nodes[2].Crash()
+		<-time.After(10 * time.Second)
+		s.Nodes[2].Start()
+		s.Partition(s.Nodes[0])
+		<-time.After(30 * time.Second)
+		s.Network.Heal()
+		s.AwaitMembers(4)
+		during(t, s, 3*time.Minute, func(other *agenttest.Simulated) error {
+			if got := sees(other, "dead"); got != "" {
+				return fmt.Errorf("it is back, and %s", got)
+			}
+			if got := sees(other, "back"); other == n && got != "active" {
+				return fmt.Errorf("what was announced again is %q", got)
+			}
+			return nil
+		})
+	})
+}
+
+// Bug case O18: an owner whose disk was put back to an older state, and whose numbers
+// would go backwards, takes a later incarnation than any that the others remember. A
+// watcher gets its next change.
+func TestO18OlderDiskIsHeard(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "one", "first")
+		<-time.After(5 * time.Second)
+		old := owns(t, n).Mark()
+		n.Stop()
+		backup := copyOf(t, n.File("kv.db"))
+		for range 3 {
+			n.Start()
+			announce(t, n, "one", "later")
+			announce(t, n, "two", "later")
+			n.Await("announcing", 10*time.Second, func() bool { return owns(t, n).Mark().Incarnation > 0 })
+			<-time.After(20 * time.Second)
+			n.Stop()
+		}
+		if err := os.WriteFile(n.File("kv.db"), backup, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Nodes[0].Store.Watch(instances, kv.Rev{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Start()
+		announce(t, n, "one", "after")
+		s.AwaitAll("the change", 20*time.Second, func(other *agenttest.Simulated) bool { return other.Get(instances+"one") == "after" })
+		if got := owns(t, n).Mark(); got.Incarnation < old.Incarnation+4 {
+			t.Errorf("the incarnation is %d, the others had heard of %d", got.Incarnation, old.Incarnation+3)
+		}
+		for heard := false; !heard; {
+			batch, err := w.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range batch.Events {
+				heard = heard || string(e.Entry.Value) == "after"
+			}
+		}
+	})
+}
+
+func copyOf(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// After a power cut of all, each node shows what the others had before it hears of them.
+func TestAllLosePower(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		for i, n := range s.Nodes {
+			announce(t, n, fmt.Sprint(i), "1")
+		}
+		for i := range s.Nodes {
+			awaitSeen(t, s, fmt.Sprint(i), "active", 5*time.Second)
+		}
+		<-time.After(3 * time.Second)
+		for _, n := range s.Nodes {
+			n.Crash()
+		}
+		s.Nodes[0].Start()
+		for i := range s.Nodes {
+			if want, got := "orphaned", sees(s.Nodes[0], fmt.Sprint(i)); i > 0 && got != want {
+				t.Errorf("instance %d is %q at the start", i, got)
+			}
+		}
+		for i, n := range s.Nodes {
+			if i > 0 {
+				n.Start()
+			}
+			announce(t, n, fmt.Sprint(i), "1")
+		}
+		for i := range s.Nodes {
+			awaitSeen(t, s, fmt.Sprint(i), "active", 30*time.Second)
+		}
+	})
+}
+
+// A node that stops to start again is held for: nobody sees its keys as less than before.
+func TestGracefulRestartIsHeld(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 5*time.Second)
+		<-time.After(3 * time.Second)
+		active := func(other *agenttest.Simulated) error {
+			if got := sees(other, "one"); got != "active" {
+				return fmt.Errorf("the instance is %q", got)
+			}
+			return nil
+		}
+		n.Stop()
+		during(t, s, 25*time.Second, active)
+		n.Start()
+		announce(t, n, "one", "1")
+		during(t, s, time.Minute, active)
+
+		// One that does not come back is let go.
+		n.Stop()
+		awaitSeen(t, s, "one", "orphaned", 40*time.Second)
+		awaitSeen(t, s, "one", "", 70*time.Second)
+	})
+}
+
+// What a node that leaves owned goes with it, at once, and does not come back with it.
+func TestLeavingTakesItsKeys(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 5*time.Second)
+		if err := n.Cluster.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.Stop()
+		awaitSeen(t, s, "one", "", 2*time.Second)
+	})
+}
+
+// Orphans at which nobody answers are not shown for as long as those at which somebody
+// does.
+func TestSilentOrphansAreDropped(t *testing.T) {
+	simulate(t, 3, 0, func(t *testing.T, s *agenttest.Simulation) {
+		asks := s.Nodes[0]
+		asks.Stop()
+		asks.Change = func(o *cluster.Options) {
+			o.Answers = func(e kv.Entry) bool { return string(e.Value) == "lives" }
+		}
+		asks.Start()
+		s.AwaitMembers(3)
+		n := s.Nodes[1]
+		announce(t, n, "lives", "lives")
+		announce(t, n, "gone", "gone")
+		awaitSeen(t, s, "gone", "active", 10*time.Second)
+		n.Crash()
+		awaitSeen(t, s, "gone", "orphaned", 30*time.Second)
+		took := asks.Await("the silent one is dropped", 50*time.Second, func() bool { return sees(asks, "gone") == "" })
+		if took < 25*time.Second || sees(asks, "lives") != "orphaned" || sees(s.Nodes[2], "gone") != "orphaned" {
+			t.Errorf("after %v: the one that answers is %q", took, sees(asks, "lives"))
+		}
+	})
+}
+
+// A copy of a node's disk that is started elsewhere ends itself, and the node goes on.
+func TestCopiedNodeIsFenced(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 5*time.Second)
+		n.Stop()
+		double := s.Add()
+		double.ID = n.ID
+		for _, name := range []string{"kv.db", "identity"} {
+			if err := os.WriteFile(double.File(name), copyOf(t, n.File(name)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.Start()
+		announce(t, n, "one", "1")
+		awaitSeen(t, s, "one", "active", 10*time.Second)
+		double.Start()
+		var fenced *cluster.FencedError
+		double.Await("the end of the copy", 20*time.Second, func() bool {
+			err, ended := double.Ended()
+			return ended && errors.As(err, &fenced)
+		})
+		if want := n.IP + ":7946"; fenced.Address != want || fenced.Node != n.ID {
+			t.Errorf("fenced by %+v", fenced)
+		}
+		double.Crash()
+		during(t, s, time.Minute, func(other *agenttest.Simulated) error {
+			if err, ended := n.Ended(); ended {
+				return fmt.Errorf("the node itself has ended: %w", err)
+			}
+			if got := sees(other, "one"); got != "active" {
+				return fmt.Errorf("the instance is %q", got)
+			}
+			return nil
+		})
+		// A restart at once, with its former self in everybody's list, fences nobody.
+		n.Crash()
+		n.Start()
+		<-time.After(20 * time.Second)
+		if err, ended := n.Ended(); ended {
+			t.Errorf("a restarted node has ended: %v", err)
+		}
+	})
+}
