@@ -4,7 +4,9 @@ import (
 	"sync/atomic"
 
 	"grapevine/gateway/balance"
+	"grapevine/gateway/breaker"
 	"grapevine/gateway/health"
+	"grapevine/gateway/limit"
 	"grapevine/gateway/spec"
 )
 
@@ -15,6 +17,7 @@ type cluster struct {
 	region       string // of this node
 	destinations []*destination
 	affinity     *affinity // nil without
+	guard        *guard    // nil: it has no breaker
 	state        *clusterState
 	// lineup says which destinations are asked: it follows their health, which is
 	// judged by watched. A request loads it once.
@@ -51,4 +54,8 @@ type clusterState struct {
 	roster  *roster
 	// recalled is the latest maintenance that ended what was under way.
 	recalled atomic.Pointer[window]
+	// breaker is the one for the policy that the live cluster has, nil without one.
+	breaker  atomic.Pointer[breaker.Breaker]
+	gate     limit.Gate // requests, where they are bounded
+	retrying limit.Gate // those that are tried again
 }

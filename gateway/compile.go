@@ -136,10 +136,11 @@ func (c *compiler) forget(key string, before *route) {
 func (c *compiler) newRoute(planned *plannedRoute, before *route) *route {
 	r := &route{id: planned.id, planned: planned}
 	if before != nil {
-		r.metrics = before.metrics
+		r.metrics, r.limits = before.metrics, before.limits
 	} else {
 		r.metrics = c.estate.metrics.route(planned.id)
 	}
+	r.limits = newLimits(planned.spec.Limits, r.limits, r.metrics)
 	if planned.blocked {
 		r.rules = blockedRules(planned.id, planned.spec, planned.faults, r)
 		return r
@@ -157,7 +158,7 @@ func (c *compiler) newRoute(planned *plannedRoute, before *route) *route {
 		r.split = c.newSplit(planned, before.splits())
 	default:
 		r.cluster = c.clusterOf(planned, before)
-		r.bounds = c.plan.settings.bounds(planned.spec, planned.cluster.policy)
+		r.way = c.plan.settings.way(planned.spec, planned.cluster.policy)
 	}
 	return r
 }
@@ -203,6 +204,7 @@ func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster
 	secret := c.plan.view.Head().EpochID
 	live.affinity = newAffinity(live, secret[:])
 	live.lineup.Store(live.lineUp(c.builtAt))
+	live.guard = newGuard(live, c.estate.logger)
 	c.turnover.born = append(c.turnover.born, live)
 	return live
 }

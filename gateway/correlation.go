@@ -22,7 +22,7 @@ const maxCorrelation = 128
 func correlate(x *exchange.Exchange) {
 	id := correlationID(x)
 	x.CorrelationID = unsafe.String(unsafe.SliceData(id), len(id)) // which is as valid as any slice of the exchange
-	x.Request.Fields.DelFunc(correlationField)                     // in every spelling, so that a backend finds one
+	x.Request.Fields.DelFunc(ownField)                             // in every spelling, so that a backend finds one
 	x.Request.Fields.Add(CorrelationHeader, id)
 }
 
@@ -35,7 +35,10 @@ func echoCorrelation(x *exchange.Exchange) {
 	}
 }
 
-func correlationField(name []byte) bool { return exchange.SameField(name, CorrelationHeader) }
+// ownField tells whether a field is the gateway's to set, whoever sends it.
+func ownField(name []byte) bool {
+	return exchange.SameField(name, CorrelationHeader) || exchange.SameField(name, AttemptHeader)
+}
 
 func correlationID(x *exchange.Exchange) []byte {
 	if sent := x.Request.Fields.Get(CorrelationHeader); validCorrelation(sent) {

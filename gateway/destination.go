@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 
 	"grapevine/gateway/balance"
@@ -40,16 +41,25 @@ func isDestinations(err error) bool {
 	case exchange.PhaseRequestBody, exchange.PhaseClientGone:
 		return false
 	case exchange.PhaseConnect:
-		return !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.EADDRNOTAVAIL)
+		return !slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) })
 	default:
 		return true
 	}
 }
 
-// begin starts a use of the destination.
-func (d *destination) begin() {
-	d.load.Begin()
+// shortages of this node may be another cluster's doing.
+var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
+// enter begins a use of the destination, unless it has most requests of this
+// cluster already; 0 is any number.
+func (d *destination) enter(most int64) bool {
+	if most == 0 {
+		d.load.Begin()
+	} else if !d.load.BeginWithin(most) {
+		return false
+	}
 	d.pool.users.Add(1)
+	return true
 }
 
 // end ends a use. The last one of a retired pool closes what it left idle.
@@ -65,7 +75,7 @@ func (d *destination) end() {
 func (d *destination) Finished(x *exchange.Exchange, err error) {
 	d.end()
 	switch {
-	case x.BodyErr != nil && x.Context().Err() == nil:
+	case brokenByDestination(x):
 		d.health.Failed()
 	case x.BodyErr == nil && err == nil && !d.failing.Has(x.Response.Status):
 		d.health.Succeeded()

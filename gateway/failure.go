@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/limit"
 )
 
 // retryAfter tells a client when a passing trouble may be over.
@@ -44,6 +45,8 @@ func failAttempt(x *exchange.Exchange, err error) {
 	switch phase := phaseOf(err); {
 	case phase == exchange.PhaseClientGone, phase == exchange.PhaseRequestBody && brokeOff(err):
 		x.Response.Status, x.Reason = 0, "client_gone"
+	case phase == exchange.PhaseRequestBody && tooLarge(err) != nil:
+		failBodyTooLarge(x, tooLarge(err).Most)
 	case phase == exchange.PhaseRequestBody && errors.Is(err, exchange.ErrTimeout):
 		x.Fail(exchange.Problem{Status: 408, Code: "request_timeout", Detail: "The request's body did not come in time."})
 	case phase == exchange.PhaseRequestBody:
@@ -57,6 +60,18 @@ func failAttempt(x *exchange.Exchange, err error) {
 	default:
 		x.Fail(exchange.Problem{Status: 502, Code: "bad_response", Detail: "The service closed the connection or sent no valid response."})
 	}
+}
+
+// tooLarge is why a body is not taken that is longer than its route's limit, nil
+// for other errors.
+func tooLarge(err error) *limit.BodyError {
+	reason, _ := errors.AsType[*limit.BodyError](err)
+	return reason
+}
+
+// reachedNobody tells that no destination got a byte of the request.
+func reachedNobody(err error) bool {
+	return err != nil && (err == errFull || phaseOf(err) == exchange.PhaseConnect)
 }
 
 // brokeOff tells whether a request's body has no end because its client left in

@@ -30,10 +30,13 @@ type metrics struct {
 	unlogged  prometheus.CounterFunc
 	panicking *prometheus.GaugeVec
 	health    *health.Monitor // whose series are made at each collection
+
+	resilience *resilienceMetrics
 }
 
 func newMetrics(log *accesslog.Logger) *metrics {
 	return &metrics{
+		resilience: newResilienceMetrics(),
 		unlogged: prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "grapevine_access_log_dropped_total", Help: "Lines of the access log that its output did not take in time.",
 		}, func() float64 { return float64(log.Dropped()) }),
@@ -82,10 +85,9 @@ func newMetrics(log *accesslog.Logger) *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{
+	return append(m.resilience.collectors(),
 		m.requests, m.duration, m.attempts, m.failures, m.inFlight, m.swaps, m.rejected,
-		m.compile, m.revision, m.routes, m.faults, m.builtTime, m.unlogged, m.panicking,
-	}
+		m.compile, m.revision, m.routes, m.faults, m.builtTime, m.unlogged, m.panicking)
 }
 
 // Describe and Collect make a metrics one prometheus.Collector.
@@ -144,11 +146,38 @@ func (s *series[T]) drop() bool {
 	return s.bound.Load() != nil
 }
 
+// events count what happens seldom, in series that are there once it has.
+type events struct {
+	// mu guards what follows.
+	mu                sync.Mutex
+	happened, dropped bool
+}
+
+// do counts an event, unless the series have ended.
+func (e *events) do(count func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.dropped {
+		e.happened = true
+		count()
+	}
+}
+
+// drop ends the series, if there are some.
+func (e *events) drop(end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dropped = true; e.happened {
+		end()
+	}
+}
+
 // routeMetrics are told of each exchange's end.
 type routeMetrics struct {
 	id     string
 	of     *metrics
 	series series[routeSeries]
+	events events
 }
 
 type routeSeries struct {
@@ -179,6 +208,7 @@ func (r *routeMetrics) bind() *routeSeries {
 }
 
 func (r *routeMetrics) drop() {
+	r.dropEvents()
 	if !r.series.drop() {
 		return
 	}
@@ -193,6 +223,7 @@ type clusterMetrics struct {
 	id     string
 	of     *metrics
 	series series[clusterSeries]
+	events events
 }
 
 type clusterSeries struct {
@@ -238,6 +269,7 @@ func (c *clusterMetrics) bind() *clusterSeries {
 
 func (c *clusterMetrics) drop() {
 	c.of.panicking.DeleteLabelValues(c.id)
+	c.dropEvents()
 	if !c.series.drop() {
 		return
 	}

@@ -164,7 +164,13 @@ func describeRoute(r *route) string {
 	if r == nil {
 		return "none"
 	}
-	text := fmt.Sprint(r.id, " ", r.planned.layer, r.planned.serving, r.bounds, r.answer != nil)
+	text := fmt.Sprint(r.id, " ", r.planned.layer, r.planned.serving, r.way.bounds, r.way.total, r.answer != nil)
+	if r.way.retry != nil {
+		text += fmt.Sprintf(" %+v", *r.way.retry)
+	}
+	if r.limits != nil {
+		text += fmt.Sprint(" ", r.limits.most, r.limits.body)
+	}
 	if r.split != nil {
 		for _, p := range r.split.parts {
 			text += fmt.Sprint(" part ", p.cluster.name())
@@ -172,6 +178,9 @@ func describeRoute(r *route) string {
 	}
 	if r.cluster != nil {
 		text += " " + r.cluster.planned.balancing()
+		if g := r.cluster.guard; g != nil {
+			text += fmt.Sprintf(" %+v %v", g.breaker.Policy(), g.failing)
+		}
 		for _, d := range r.cluster.destinations {
 			text += fmt.Sprint(" ", d.address, d.weight)
 		}

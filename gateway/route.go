@@ -22,12 +22,15 @@ func (r *route) serve(x *exchange.Exchange, c *cluster, path *requestPath, query
 }
 
 func (r *route) forward(x *exchange.Exchange, c *cluster, path *requestPath, query []byte) {
+	if !r.limits.admit(x) {
+		return
+	}
 	if err := r.change(x, path, query); err != nil {
 		failChange(x, err)
 		return
 	}
 	x.Hold(c)
-	c.forward(x, r.boundsAt(c))
+	c.forward(x, r.wayTo(c))
 	if x.Response.Status == 0 && x.Recalled() { // the client is there still
 		c.answerRecalled(x)
 	}

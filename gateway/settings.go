@@ -79,6 +79,16 @@ func (s *settings) bounds(route *spec.Route, policy *spec.Cluster) bounds {
 	}
 }
 
+// way is how the requests of a route get to a destination.
+func (s *settings) way(route *spec.Route, policy *spec.Cluster) way {
+	w := way{bounds: s.bounds(route, policy), retry: newRetry(route.Retry)}
+	w.total = w.bounds.Timeout
+	if w.retry != nil && route.Retry.PerTryTimeout > 0 {
+		w.bounds.Timeout = min(w.total, time.Duration(route.Retry.PerTryTimeout))
+	}
+	return w
+}
+
 func firstSet(otherwise time.Duration, durations ...spec.Duration) time.Duration {
 	for _, d := range durations {
 		if d > 0 {

@@ -23,7 +23,7 @@ type split struct {
 // part is one cluster of a split, nil when it has no good version.
 type part struct {
 	cluster          *cluster
-	bounds           bounds
+	way              way
 	headers, cookies []routing.Condition
 }
 
@@ -41,7 +41,7 @@ func (c *compiler) newSplit(planned *plannedRoute, before *split) *split {
 		if !cluster.blocked {
 			target.Weight = share.Weight
 			p.cluster = c.clustered.get(clusterPrefix + cluster.id)
-			p.bounds = c.plan.settings.bounds(planned.spec, cluster.policy)
+			p.way = c.plan.settings.way(planned.spec, cluster.policy)
 		}
 		s.chooses = s.chooses || len(p.headers)+len(p.cookies) > 0
 		s.parts, targets = append(s.parts, p), append(targets, target)
@@ -117,16 +117,16 @@ func (r *route) splits() *split {
 	return r.split
 }
 
-// boundsAt are the bounds of an attempt at one of the route's clusters.
-func (r *route) boundsAt(c *cluster) bounds {
+// wayTo is the way to one of the route's clusters.
+func (r *route) wayTo(c *cluster) *way {
 	if r.split != nil {
 		for i := range r.split.parts {
 			if r.split.parts[i].cluster == c {
-				return r.split.parts[i].bounds
+				return &r.split.parts[i].way
 			}
 		}
 	}
-	return r.bounds
+	return &r.way
 }
 
 // splitOf are the clusters of a checked route's split.

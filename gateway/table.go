@@ -43,8 +43,9 @@ type route struct {
 
 	// A route has one of cluster, split and answer; neither when it is blocked.
 	cluster *cluster
-	bounds  bounds
+	way     way
 	split   *split
+	limits  *limits // nil: none
 	answer  exchange.Handler
 
 	target            *action.Target

@@ -27,8 +27,8 @@ var refusedInRoute = []setting[spec.Route]{
 	{"requireAuth", func(r *spec.Route) bool { return r.RequireAuth }},
 	{"auth", func(r *spec.Route) bool { return r.Auth != nil }},
 	{"forwardAuthorization", func(r *spec.Route) bool { return r.ForwardAuthorization != nil && !*r.ForwardAuthorization }},
-	{"limits", func(r *spec.Route) bool { return r.Limits != nil }},
-	{"retry", func(r *spec.Route) bool { return r.Retry != nil }},
+	{"limits.rate", func(r *spec.Route) bool { return r.Limits != nil && r.Limits.Rate != "" }},
+	{"limits.maxLongLived", func(r *spec.Route) bool { return r.Limits != nil && r.Limits.MaxLongLived > 0 }},
 	{"cors", func(r *spec.Route) bool { return r.CORS != nil }},
 	{"compression", func(r *spec.Route) bool { return r.Compression != nil }},
 }
@@ -37,11 +37,9 @@ var refusedInCluster = []setting[spec.Cluster]{
 	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing == "latency" }},
 	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
 	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
-	{"maxConnections", func(c *spec.Cluster) bool { return c.MaxConnections > 0 }},
 }
 
 var noticedInCluster = []setting[spec.Cluster]{
-	{"resilience.circuitBreaker", func(c *spec.Cluster) bool { return c.Resilience != nil && c.Resilience.CircuitBreaker != nil }},
 	{"health.active.probers", func(c *spec.Cluster) bool {
 		return c.Health != nil && c.Health.Active != nil && c.Health.Active.Probers > 0
 	}},

@@ -9,6 +9,19 @@ type Load struct{ n atomic.Int64 }
 // Begin counts a request. Each is followed by one End.
 func (l *Load) Begin() { l.n.Add(1) }
 
+// BeginWithin counts a request unless there are most already.
+func (l *Load) BeginWithin(most int64) bool {
+	for {
+		n := l.n.Load()
+		if n >= most {
+			return false
+		}
+		if l.n.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
 // End counts it no longer.
 func (l *Load) End() { l.n.Add(-1) }
 

@@ -7,7 +7,7 @@ var noTrailers = []string{
 	"Connection", "Content-Length", "Host", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
 	"Authorization", "Cookie", "Proxy-Authenticate", "Proxy-Authorization", "Set-Cookie", "WWW-Authenticate",
 	"Cache-Control", "Content-Encoding", "Content-Range", "Content-Type", "Expect", "Location", "Max-Forwards", "Range",
-	"Forwarded", "Via", "X-Correlation-Id", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port",
+	"Forwarded", "Via", "X-Correlation-Id", "X-Forwarded-For", "X-Gateway-Attempt", "X-Forwarded-Host", "X-Forwarded-Port",
 	"X-Forwarded-Prefix", "X-Forwarded-Proto", "X-Forwarded-Server", "X-Real-Ip",
 }
 

@@ -31,7 +31,8 @@ func (s *Statuses) Has(code int) bool {
 	return uint(code) < 64*uint(len(s)) && s[code/64]&(1<<(code%64)) != 0
 }
 
-func statusesOf(codes []spec.Status) (s Statuses) {
+// NewStatuses makes a set of codes.
+func NewStatuses(codes []spec.Status) (s Statuses) {
 	for _, code := range codes {
 		s[code/64] |= 1 << (code % 64)
 	}
@@ -65,7 +66,7 @@ func (p *Policy) setPassive(passive *spec.PassiveHealth) {
 	if codes == nil {
 		codes = spec.DefaultFailureStatus()
 	}
-	p.Statuses = statusesOf(codes)
+	p.Statuses = NewStatuses(codes)
 }
 
 func checkOf(a *spec.ActiveHealth) Check {

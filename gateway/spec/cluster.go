@@ -24,7 +24,8 @@ type Cluster struct {
 	SlowStart      Duration                      `json:"slowStart,omitzero" doc:"how long a new destination's share grows; 0s: at once"`
 	TLS            *TLS                          `json:"tls,omitzero" doc:"how https destinations are verified"`
 	HTTP2          string                        `json:"http2,omitzero" enum:"auto|on|off" default:"auto" doc:"auto: as TLS negotiates; on: always, also without TLS"`
-	MaxConnections int                           `json:"maxConnections,omitzero" range:"0..1000000" doc:"connections to each destination; 0: no bound"`
+	MaxConnections int                           `json:"maxConnections,omitzero" range:"0..1000000" doc:"requests, and so connections, that a node has at each destination at the same time; 0: no bound"`
+	MaxConcurrent  int                           `json:"maxConcurrent,omitzero" range:"0..10000000" doc:"requests that a node has at the whole cluster at the same time; 0: no bound"`
 }
 
 // Destination is one instance. Its bare form is the address alone.
@@ -50,14 +51,22 @@ type Resilience struct {
 }
 
 // CircuitBreaker opens when, within the sampling window, at least
-// minimumThroughput requests were answered and failureThreshold was reached.
+// minimumThroughput requests have ended and failureThreshold was reached.
 type CircuitBreaker struct {
 	FailureThreshold  float64  `json:"failureThreshold,omitzero" default:"10" doc:"1 or more: failures in the window; between 0 and 1: failures as a ratio"`
 	BreakDuration     Duration `json:"breakDuration,omitzero" range:"1ms.." default:"30s" doc:"how long it stays open"`
-	MinimumThroughput int      `json:"minimumThroughput,omitzero" range:"1..1000000" default:"20" doc:"requests in the window below which it never opens"`
+	MinimumThroughput int      `json:"minimumThroughput,omitzero" range:"1..1000000" default:"20" doc:"requests that must have ended in the window for it to open"`
 	Sampling          Duration `json:"sampling,omitzero" range:"10ms.." default:"10s" doc:"length of the window"`
-	HalfOpenRequests  int      `json:"halfOpenRequests,omitzero" range:"1..1000" default:"1" doc:"probes at the same time when it is half open"`
-	FailureStatus     []Status `json:"failureStatus,omitzero" default:"502, 503, 504" doc:"status codes that count as failures, beside connect errors and timeouts"`
+	HalfOpenRequests  int      `json:"halfOpenRequests,omitzero" range:"1..1000" default:"1" doc:"requests that pass when it is half open; all must go well for it to close"`
+	FailureStatus     []Status `json:"failureStatus,omitzero" default:"502, 503, 504" doc:"status codes that count as failures, beside connect errors, timeouts and responses that break off"`
+}
+
+// Failures are the status codes that count as failures.
+func (b *CircuitBreaker) Failures() []Status {
+	if len(b.FailureStatus) == 0 {
+		return DefaultFailureStatus()
+	}
+	return b.FailureStatus
 }
 
 // Health is how bad destinations are found.

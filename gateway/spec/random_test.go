@@ -172,6 +172,8 @@ func settle(t *rapid.T, value any) {
 		v.Refuse = slices.DeleteFunc(v.Refuse, func(s string) bool { return slices.Contains(v.Allow, s) })
 	case *Match:
 		*v = Match{Name: "n", Values: []string{v.Name}, Regex: ""}
+	case *Retry:
+		v.Methods = slices.DeleteFunc(v.Methods, func(m Method) bool { return !slices.Contains(idempotent, m) })
 	case *Claim:
 		if v.Value != "" {
 			v.AllowedValues = nil
@@ -259,7 +261,7 @@ func settleRoute(t *rapid.T, r *Route) {
 	r.AllowAnonymous = r.AllowAnonymous && !r.RequireAuth && r.Auth == nil
 	settleTarget(t, r)
 	if r.Redirect != nil || r.Respond != nil {
-		r.PathRemovePrefix, r.PathPrefix, r.Rewrite, r.Timeout, r.IdleTimeout, r.Mirror, r.Retry = "", "", nil, 0, 0, nil, nil
+		r.PathRemovePrefix, r.PathPrefix, r.Rewrite, r.Timeout, r.IdleTimeout, r.Mirror, r.Retry, r.Limits = "", "", nil, 0, 0, nil, nil, nil
 		if r.Changes != nil {
 			r.Changes.Request, r.Changes.Query = nil, nil
 		}

@@ -39,7 +39,7 @@ type Route struct {
 	Auth                 *RouteAuth `json:"auth,omitzero" doc:"which provider and claims are asked for"`
 	ForwardAuthorization *bool      `json:"forwardAuthorization,omitzero" default:"true" doc:"hand the Authorization header on to the backend"`
 
-	Timeout     Duration     `json:"timeout,omitzero" range:"1ms.." doc:"from the end of the request to the head of the response"`
+	Timeout     Duration     `json:"timeout,omitzero" range:"1ms.." doc:"from the end of the request to the head of the response, all attempts together"`
 	IdleTimeout Duration     `json:"idleTimeout,omitzero" range:"1ms.." doc:"longest silence between bytes of a body or a long-lived connection"`
 	Limits      *Limits      `json:"limits,omitzero" doc:"bounds on what this route accepts"`
 	Retry       *Retry       `json:"retry,omitzero" doc:"when a request is tried again"`
@@ -157,10 +157,17 @@ type Limits struct {
 // executed is repeated only if its method is listed.
 type Retry struct {
 	Attempts      int       `json:"attempts,omitzero" range:"0..10" doc:"further attempts after the first; 0: none"`
-	On            []RetryOn `json:"on,omitzero" default:"connect" doc:"connect, reset, timeout or a status code"`
-	Methods       []Method  `json:"methods,omitzero" default:"GET, HEAD, OPTIONS, PUT, DELETE" doc:"methods that may be executed twice"`
-	BudgetPercent int       `json:"budgetPercent,omitzero" range:"1..100" default:"20" doc:"retries among 100 requests in flight"`
+	On            []RetryOn `json:"on,omitzero" default:"connect" doc:"connect (no destination could be reached), reset (no valid response), timeout or a status code"`
+	Methods       []Method  `json:"methods,omitzero" default:"GET, HEAD, OPTIONS, PUT, DELETE" doc:"methods that may be executed twice; none that is not idempotent, as POST and PATCH"`
+	BudgetPercent int       `json:"budgetPercent,omitzero" range:"1..100" default:"20" doc:"retries among 100 requests that the cluster has in flight; three are always allowed"`
+	PerTryTimeout Duration  `json:"perTryTimeout,omitzero" range:"1ms.." doc:"bound of each attempt, as timeout is that of all together; absent: timeout"`
 }
+
+// DefaultRetryBudget is a Retry's BudgetPercent.
+const DefaultRetryBudget = 20
+
+// DefaultRetryMethods are a Retry's Methods.
+func DefaultRetryMethods() []Method { return []Method{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} }
 
 // CORS answers browsers whose page came from another origin.
 type CORS struct {

@@ -83,6 +83,10 @@ func (r *Route) refuseForwarding(c *checks) {
 	if changes == nil {
 		changes = new(Transforms)
 	}
+	limits := r.Limits
+	if limits == nil {
+		limits = new(Limits)
+	}
 	for _, f := range []choice{
 		{"pathRemovePrefix", r.PathRemovePrefix != ""},
 		{"pathPrefix", r.PathPrefix != ""},
@@ -93,6 +97,8 @@ func (r *Route) refuseForwarding(c *checks) {
 		{"idleTimeout", r.IdleTimeout != 0},
 		{"mirror", r.Mirror != nil},
 		{"retry", r.Retry != nil},
+		{"limits.maxConcurrent", limits.MaxConcurrent > 0},
+		{"limits.maxBodyBytes", limits.MaxBodyBytes > 0},
 	} {
 		if f.given {
 			c.fault(f.name, "is about forwarding, and this route answers itself")
@@ -256,7 +262,19 @@ func (cl *Claim) check(c *checks) {
 func (r *Retry) check(c *checks) {
 	unique(c, "on", r.On)
 	unique(c, "methods", r.Methods)
+	for i, method := range r.Methods {
+		if !slices.Contains(idempotent, method) {
+			c.fault(fmt.Sprintf("methods[%d]", i), "is not idempotent (RFC 9110 §9.2.2): the gateway executes no such request twice")
+		}
+	}
+	if slices.Contains(r.On, "timeout") && r.PerTryTimeout == 0 && !c.failed("perTryTimeout") {
+		c.notice("on", "timeout needs perTryTimeout: else the first attempt takes all the time that there is")
+	}
 }
+
+// idempotent methods are those of RFC 9110 §9.2.2 and others that the IANA's
+// registry calls safe, or idempotent without an If field.
+var idempotent = []Method{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "PROPFIND", "REPORT", "SEARCH", "QUERY"}
 
 func (o *CORS) check(c *checks) {
 	unique(c, "origins", o.Origins)

@@ -42,4 +42,10 @@ func (r *RetryOn) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Status is the code that it is, 0 for a word.
+func (r RetryOn) Status() (code Status) {
+	_ = code.UnmarshalText([]byte(r)) // a word is no code
+	return code
+}
+
 func (RetryOn) pattern() string { return `^(connect|reset|timeout|[45][0-9]{2})$` }
