@@ -78,7 +78,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"config get k -o", "config get: -o needs a value"},
 		{"config get k --nonsense", "config get: there is no flag --nonsense"},
 		{"--adr x config get k", `agent: there is no flag --adr (did you mean "--addr"?)`},
-		{"keyring list", `"keyring" is not in this version`},
+		{"doctor", `"doctor" is not in this version`},
 		{"join", "join: ADDRESS is missing"},
 		{"force-leave", "force-leave: NODE is missing"},
 		{"raft", "raft needs a command: list-peers, transfer-leadership, promote, demote"},

@@ -124,7 +124,7 @@ func TestChangesOfTheCluster(t *testing.T) {
 	s.check(t, "leave", 0, "", "edge-1 has left the cluster; its agent stops\n", `POST /v1/leave {}`)
 	s.check(t, "leave --yes -o name", 0, "edge-1\n", "edge-1 has left the cluster; its agent stops\n", `POST /v1/leave {}`)
 	s.check(t, "force-leave edge-3 --yes", 0, "", "edge-3 is out of the cluster\n", "DELETE /v1/members/edge-3")
-	s.check(t, "force-leave edge/4 --revoke -y", 0, "", "edge/4 is out of the cluster, and its certificate is refused\n", "DELETE /v1/members/edge%2F4?revoke=1")
+	s.check(t, "force-leave edge/4 --revoke -y", 0, "", "edge/4 is out of the cluster, its certificate is refused, and the gossip key is being replaced\n", "DELETE /v1/members/edge%2F4?revoke=1")
 	s.check(t, "force-leave edge-3", exitRefused, "",
 		"error: take edge-3 out of the cluster? Refused without --yes, since nobody can be asked here. Nothing was changed.\n")
 	s.check(t, "force-leave edge-3 --revoke", exitRefused, "",

@@ -171,7 +171,7 @@ func (p *program) forceLeave() *urfave.Command {
 	return &urfave.Command{
 		Name: "force-leave", Usage: "take a node out of the cluster that can't leave by itself", ArgsUsage: "NODE",
 		Description: "NODE is a name or an id. A node that lives would come back and is refused, unless it is revoked: then its\n" +
-			"certificate counts no more, and the others speak with new keys.",
+			"certificate counts no more, and the others replace the gossip key, which it knows: agent keyring list.",
 		Flags: []urfave.Flag{
 			&urfave.BoolFlag{Name: "revoke", Usage: "refuse the node's certificate from now on"},
 			yesFlag(),
@@ -204,7 +204,7 @@ func (p *program) runForceLeave(c *urfave.Context) error {
 	}
 	also := ""
 	if gone.Revoked {
-		also = ", and its certificate is refused"
+		also = ", its certificate is refused, and the gossip key is being replaced"
 	}
 	s.say("%s is out of the cluster%s", gone.Node, also)
 	return printOne(s.out, gone, gone.Node, nothing)

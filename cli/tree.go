@@ -33,6 +33,7 @@ func (p *program) tree() *urfave.Command {
 			p.reachability(),
 			p.raft(),
 			p.token(),
+			p.keyring(),
 			p.tls(),
 			p.version(),
 			p.completion(),
@@ -64,7 +65,7 @@ func prepare(c *urfave.Command) {
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
 		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
-		"config rollback", "debug", "doctor", "instances", "keyring", "maintenance", "raft recover", "snapshot",
+		"config rollback", "debug", "doctor", "instances", "maintenance", "raft recover", "snapshot",
 		"token create", "top",
 	}, command)
 }

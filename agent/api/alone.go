@@ -49,6 +49,9 @@ func (l alone) Tokens(context.Context) ([]Token, error)                    { ret
 func (l alone) RevokeToken(context.Context, string) error                  { return errAlone }
 func (l alone) Certificates() ([]Certificate, error)                       { return nil, nil }
 func (l alone) Ask(string) (http.Handler, error)                           { return nil, errAlone }
+func (l alone) Keyring(context.Context) (Keyring, error) { return Keyring{}, errAlone }
+
+func (l alone) RotateKeys(context.Context) (Keyring, error) { return Keyring{}, errAlone }
 
 func (l alone) CreateToken(context.Context, TokenWish) (string, Token, error) {
 	return "", Token{}, errAlone

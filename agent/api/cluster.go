@@ -51,6 +51,11 @@ type Cluster interface {
 	// Tokens are those that were not revoked, the newest first.
 	Tokens(ctx context.Context) ([]Token, error)
 	RevokeToken(ctx context.Context, id string) error
+	// Keyring is which gossip keys the cluster has, and which each live node has.
+	Keyring(ctx context.Context) (Keyring, error)
+	// RotateKeys replaces the gossip key. It returns how far that is when it is done or ctx is about to end; the rest is
+	// done by itself.
+	RotateKeys(ctx context.Context) (Keyring, error)
 	// Certificates are those of the cluster's CA and of this node, as ReadCertificates makes them; none where nodes speak
 	// without TLS.
 	Certificates() ([]Certificate, error)

@@ -165,6 +165,18 @@ func (t *trio) RevokeToken(ctx context.Context, id string) error {
 	return nil
 }
 
+func (t *trio) Keyring(ctx context.Context) (api.Keyring, error) {
+	return api.Keyring{
+		Generation: 2, Phase: "use", Keys: []string{"k2", "k1"}, Nodes: []api.KeyringNode{
+			{Node: "edge-1", Uses: "k2", Has: []string{"k2", "k1"}, Ready: true}, {Node: "edge-2", Problem: "no answer"},
+		},
+	}, t.call(ctx, "keyring")
+}
+
+func (t *trio) RotateKeys(ctx context.Context) (api.Keyring, error) {
+	return api.Keyring{Generation: 3, Phase: "done", Keys: []string{"k3"}}, t.call(ctx, "rotate")
+}
+
 func (t *trio) Certificates() ([]api.Certificate, error) {
 	made := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return []api.Certificate{

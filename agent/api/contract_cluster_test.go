@@ -39,6 +39,8 @@ func clusterContracts() map[string]contract {
 		"probeReachability 400":  request("GET", "/v1/reachability?timeout=x", ""),
 		"listPeers 400":          request("GET", "/v1/raft/peers?timeout=x", ""),
 		"listTokens 400":         request("GET", "/v1/tokens?timeout=x", ""),
+		"readKeyring 400":        request("GET", "/v1/keyring?timeout=x", ""),
+		"rotateKeys 400":         request("POST", "/v1/keyring/rotate", `{"x":1}`),
 
 		"putKey 504":    request("PUT", "/v1/kv/app/x", "1").with(failing(&api.UnknownOutcomeError{Err: kv.ErrClosed})),
 		"deleteKey 504": request("DELETE", "/v1/kv/app/x", "").with(failing(&api.UnknownOutcomeError{Err: kv.ErrClosed})),
@@ -63,6 +65,8 @@ func clusterContracts() map[string]contract {
 		"probeReachability":  request("GET", "/v1/reachability", ""),
 		"listPeers":          request("GET", "/v1/raft/peers", ""),
 		"listTokens":         request("GET", "/v1/tokens", ""),
+		"readKeyring":        request("GET", "/v1/keyring", ""),
+		"rotateKeys":         request("POST", "/v1/keyring/rotate", `{}`),
 	}
 	for name, change := range changes {
 		all[name+" 200"] = change.with(clustered(nil))
@@ -82,6 +86,7 @@ func clusterContracts() map[string]contract {
 		"joinMembers 404", "joinMembers 503", "leave 404", "createToken 404",
 		"probeReachability 404", "probeReachability 409", "probeReachability 503",
 		"listPeers 404", "listPeers 409", "listTokens 404", "listTokens 409", "listTokens 503",
+		"readKeyring 404", "readKeyring 503", "rotateKeys 404",
 	} {
 		delete(all, name)
 	}

@@ -104,6 +104,22 @@ func admissionOperations() []operation {
 			answers: changeAnswers(Revoked{}, "it admits nobody any more", noSuchToken),
 		},
 		{
+			name: "readKeyring", method: http.MethodGet, path: "/v1/keyring", serve: (*API).keyring,
+			summary: "Which gossip keys the nodes have",
+			text:    "By the ids of the keys; the keys themselves are never told.",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "the keys, and who has which", document: Keyring{}}, badRequest, refused, timedOut},
+		},
+		{
+			name: "rotateKeys", method: http.MethodPost, path: "/v1/keyring/rotate", serve: (*API).rotateKeys,
+			summary: "Replace the gossip key",
+			text: "In phases, each of which waits until the one before is true on all live nodes. It answers when the rotation is over or the time " +
+				"nearly is; then the rest goes on by itself.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Nothing{}, limit: maxSmallBody},
+			answers: changeAnswers(Keyring{}, "how far it is"),
+		},
+		{
 			name: "listCertificates", method: http.MethodGet, path: "/v1/certificates", serve: (*API).certificates,
 			summary: "The certificates of the cluster's CA and of this node",
 			answers: []answer{{status: 200, text: "the certificates", document: CertificateList{}}},

@@ -23,6 +23,8 @@ const (
 	pathAwait  = "/node/await"  // awaitQuestion to api.Receipt, of the leader
 	pathVoters = "/node/voters" // voterChange to voterNews, of the leader
 	pathProbe  = "/node/probe"  // []probeTarget to []api.Reach
+	pathRing   = "/node/ring"   // which gossip keys the node has: ringNews
+	pathKeys   = "/node/keys"   // the gossip keys themselves: ringGift
 )
 
 const (
@@ -59,6 +61,8 @@ func (c *calls) server() *http.Server {
 	mux.HandleFunc("POST "+pathVoters, answer(govern(m, asLeader(m, m.changeVoters))))
 	mux.HandleFunc("POST "+pathProbe, answer(m.probe))
 	mux.HandleFunc("POST "+pathOwner, answer(m.announcer.news))
+	mux.HandleFunc("GET "+pathRing, answer(func(context.Context, struct{}) (ringNews, error) { return m.ring.news(), nil }))
+	mux.HandleFunc("GET "+pathKeys, answer(m.ring.give))
 	mux.Handle("/cluster/", m.door.Handler())
 	if m.raft != nil {
 		mux.Handle("/peer/v1/", m.raft.Handler(errorCodec{}))

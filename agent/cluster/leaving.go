@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"grapevine/agent/api"
 	"grapevine/agent/identity"
@@ -109,10 +108,10 @@ func (m *member) findGone(ctx context.Context, node string, revoke bool) (api.Me
 	return api.Member{}, err
 }
 
-// revoke has every node refuse another from now on.
+// revoke has every node refuse another from now on, and begins to replace the gossip
+// key, which that other knows: in one transaction, so that nobody who has the next key
+// has not heard who must not get it.
 func (m *member) revoke(ctx context.Context, node string) error {
-	_, err := m.n.Propose(ctx, kv.Txn{
-		Then: []kv.Op{kv.Put(kv.Key(deniedPrefix+node), []byte(`{}`))}, At: time.Now(), Message: "revoked by force-leave",
-	})
+	_, err := m.ring.rotate(ctx, []kv.Op{kv.Put(kv.Key(deniedPrefix+node), []byte(`{}`))}, "node "+node+" revoked by force-leave")
 	return err
 }

@@ -40,6 +40,7 @@ type member struct {
 	owners *owners
 	// announcer is for the node's own keys.
 	announcer *announcer
+	ring      *ring
 
 	servers  []*http.Server
 	left     atomic.Bool // the node goes for good
@@ -84,6 +85,7 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 	m.owners = newOwners(m)
 	m.announcer.tellFacts()
 	m.gossip.Refresh() // raft may have had a leader before
+	m.ring = newRing(m)
 	m.serve()
 	n.member.Store(m)
 	served := n.serves()
@@ -256,8 +258,10 @@ func (m *member) run() error {
 	m.tasks.Go(func() { m.owners.ask(ctx) })
 	m.tasks.Go(func() { m.owners.keep(ctx) })
 	m.start(func() error { return m.announcer.run(ctx) })
+	m.tasks.Go(func() { m.ring.keep(ctx) })
 	if m.raft != nil {
 		m.tasks.Go(func() { m.reconcile(ctx) })
+		m.tasks.Go(func() { m.ring.lead(ctx) })
 	}
 	select {
 	case err := <-m.runError:

@@ -34,6 +34,9 @@ func (m *member) alarms() []string {
 		alarms = append(alarms, fmt.Sprintf("%s: node %s is at revision %s, this one at %s (%d times since %s)",
 			a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev, a.Ours.Rev, a.Count, a.First.UTC().Format(time.RFC3339)))
 	}
+	if waits := m.ring.alarm(); waits != "" {
+		alarms = append(alarms, waits)
+	}
 	if m.raft != nil {
 		if err := m.raft.Problem(); err != nil {
 			alarms = append(alarms, fmt.Sprintf("this node takes no part in raft: %v", err))

@@ -25,12 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func nodeID(n int) string { return fmt.Sprintf("01h%023d", n) }
 
 // found founds a cluster in memory, whose first node is number n.
-func found(t *testing.T, n int) *identity.Identity {
+func found(t testing.TB, n int) *identity.Identity {
 	t.Helper()
 	return foundAt(t, identity.Options{Node: nodeID(n)})
 }
 
-func foundAt(t *testing.T, o identity.Options) *identity.Identity {
+func foundAt(t testing.TB, o identity.Options) *identity.Identity {
 	t.Helper()
 	id, err := identity.Found(o)
 	if err != nil {

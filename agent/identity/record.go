@@ -1,14 +1,12 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"time"
 )
@@ -129,13 +127,8 @@ func DecodeTokenRecord(id string, value []byte) (TokenRecord, error) {
 
 func decodeTokenRecord(id string, value []byte) (TokenRecord, error) {
 	var v tokenValue
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&v); err != nil {
+	if err := decodeStrictly(value, &v); err != nil {
 		return TokenRecord{}, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return TokenRecord{}, errors.New("has something after its value")
 	}
 	r := TokenRecord{ID: id, Role: v.Role, Created: v.Created.UTC(), Expires: v.Expires.UTC(), Uses: v.Uses, UsedBy: v.UsedBy}
 	hash, err := hex.DecodeString(v.Hash)

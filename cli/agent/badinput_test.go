@@ -131,7 +131,7 @@ var badInputs = []badInput{
 	cmd(2, "URL is missing", "routes", "explain", "-H", "X-A: 1"),
 	cmd(2, "surplus|/y", "routes", "explain", "GET", "/x", "/y"),
 	cmd(2, `"lnt"|did you mean "lint"?`, "routes", "lnt"),
-	cmd(2, `"keyring" is not in this version`, "keyring", "list"),
+	cmd(2, `"doctor" is not in this version`, "doctor"),
 	cmd(2, "NODE is missing", "force-leave"),
 	cmd(10, "take x out of the cluster|Nothing was changed|--yes", "force-leave", "x"),
 	cmd(3, `addresses[0]|"x"|host:port|Nothing was changed`, "join", "x"),
