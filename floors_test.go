@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"gateway/health":    12, // which destinations can be used
 	"gateway/breaker":   12, // stops asking what keeps failing
 	"gateway/limit":     12, // how much at the same time, and how large
+	"gateway/names":     12, // where the hosts of destinations are
 	"gateway/routing":   12, // which route takes a request
 	"gateway/stdhttp":   12, // exchanges over net/http
 	"gateway/exchange":  10, // one request and its response
@@ -63,6 +64,7 @@ var doors = map[string][]string{
 	"github.com/urfave/cli/v2":                   {"cli"},
 	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
 	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},
+	"golang.org/x/net":                           {"gateway/names"},
 	"github.com/coder/websocket":                 {"gateway", "cli/agent"}, // their tests
 }
 

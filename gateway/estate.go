@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"grapevine/gateway/health"
+	"grapevine/gateway/names"
 	"grapevine/gateway/spec"
 )
 
@@ -14,9 +15,11 @@ type estate struct {
 	metrics *metrics
 	region  string // of this node, "" for none
 	logger  *slog.Logger
-	health  *health.Monitor
-	pools   map[spec.Address]*tenure[*pool]
-	states  map[string]*tenure[*clusterState]
+	// resolver looks up hostnames of destinations.
+	resolver names.Resolver
+	health   *health.Monitor
+	pools    map[spec.Address]*tenure[*pool]
+	states   map[string]*tenure[*clusterState]
 }
 
 // tenure counts the live clusters that want a thing.
@@ -25,15 +28,15 @@ type tenure[T any] struct {
 	users int
 }
 
-func newEstate(m *metrics, region string, logger *slog.Logger) *estate {
-	return &estate{metrics: m, region: region, logger: logger, health: health.NewMonitor(logger), pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
+func newEstate(m *metrics, region string, logger *slog.Logger, resolver names.Resolver) *estate {
+	return &estate{metrics: m, region: region, logger: logger, resolver: resolver, health: health.NewMonitor(logger), pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
 }
 
 // pool gives the connections to an address.
 func (e *estate) pool(address spec.Address) *pool {
 	t := e.pools[address]
 	if t == nil {
-		t = &tenure[*pool]{thing: newPool(address)}
+		t = &tenure[*pool]{thing: e.newPool(address)}
 		e.pools[address] = t
 	}
 	return t.thing

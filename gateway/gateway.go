@@ -14,6 +14,7 @@ import (
 
 	"grapevine/gateway/accesslog"
 	"grapevine/gateway/exchange"
+	"grapevine/gateway/names"
 	"grapevine/gateway/spec"
 	"grapevine/gateway/stdhttp"
 	"grapevine/kv"
@@ -34,6 +35,8 @@ type Options struct {
 	// Region is where this node runs: clusters may prefer destinations of it. "" is
 	// nowhere in particular.
 	Region string
+	// Resolver looks up the hostnames of destinations; nil is the system's.
+	Resolver names.Resolver
 	// AccessLog gets the requests that gateway/config/logging asks for; nil: none.
 	AccessLog *accesslog.Logger
 	// OnSwap, when set, is called with each table that went live, one at a time.
@@ -79,7 +82,10 @@ func New(o Options) *Gateway {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
-	g.estate = newEstate(g.metrics, o.Region, g.logger)
+	if o.Resolver == nil {
+		o.Resolver = names.System{}
+	}
+	g.estate = newEstate(g.metrics, o.Region, g.logger, o.Resolver)
 	g.metrics.health = g.estate.health
 	if g.onSwap == nil {
 		g.onSwap = func(*Table) {}

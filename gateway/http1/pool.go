@@ -2,6 +2,7 @@ package http1
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,7 @@ func (p *linkPool) put(l *link) {
 func (p *linkPool) push(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) == maxIdle {
+	if p.closed || l.drained || len(p.idle) == maxIdle {
 		return false
 	}
 	p.idle = append(p.idle, l)
@@ -115,6 +116,28 @@ func (p *linkPool) close() {
 	for _, l := range idle {
 		p.drop(l)
 	}
+}
+
+// drain closes the idle links whose other end keep refuses. Those in use are
+// closed when they are given back.
+func (p *linkPool) drain(keep func(end net.Addr) bool) (open int) {
+	p.mu.Lock()
+	for l := range p.all {
+		l.drained = l.drained || !keep(l.conn.RemoteAddr())
+	}
+	var ended []*link
+	p.idle = slices.DeleteFunc(p.idle, func(l *link) bool {
+		if l.drained {
+			ended = append(ended, l)
+		}
+		return l.drained
+	})
+	open = len(p.all) - len(ended)
+	p.mu.Unlock()
+	for _, l := range ended {
+		p.drop(l)
+	}
+	return open
 }
 
 func (p *linkPool) wakeSweeper() {

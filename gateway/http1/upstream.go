@@ -44,6 +44,11 @@ func NewUpstream(origin *url.URL, options UpstreamOptions) *Upstream {
 // end. A RoundTrip after it works, on a connection of its own.
 func (u *Upstream) Close() { u.pool.close() }
 
+// Drain ends the connections whose other end keep refuses: idle ones now, those in
+// use when their exchanges end. It tells how many connections are left, those in
+// use included.
+func (u *Upstream) Drain(keep func(end net.Addr) bool) (open int) { return u.pool.drain(keep) }
+
 // RoundTrip sends x's request and fills the head of x's response. The body then
 // streams, is a Stream, and must be closed exactly once, as x.Finish does: what
 // the response's slices point to is in use again after that.

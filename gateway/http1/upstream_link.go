@@ -43,6 +43,9 @@ type link struct {
 	// exact tells that the connection has a deadline of its own.
 	exact     bool
 	idleSince int64 // tick
+	// drained tells that no further request is to be sent on it. The pool's mu
+	// guards it.
+	drained bool
 	// leave is gone, bound once.
 	leave func()
 	taken flow

@@ -33,37 +33,45 @@ const (
 // use, and idle connections are kept until Close.
 type Upstream struct {
 	scheme, host string
-	transport    *http.Transport
+	// transport is replaced when connections are to be drained.
+	transport atomic.Pointer[http.Transport]
+	conns     conns
+}
+
+// UpstreamOptions are what an upstream can be made with. The zero value works.
+type UpstreamOptions struct {
+	// Dial makes connections; nil is a net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // NewUpstream makes an upstream for an origin such as http://10.0.0.5:8080.
-func NewUpstream(origin *url.URL) *Upstream {
-	dialer := &net.Dialer{KeepAlive: 15 * time.Second}
-	return &Upstream{
-		scheme: origin.Scheme,
-		host:   origin.Host,
-		transport: &http.Transport{
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // the client's Accept-Encoding is forwarded as it is
-			MaxIdleConns:           0,
-			MaxIdleConnsPerHost:    idlePerDestination,
-			IdleConnTimeout:        idleConnTimeout,
-			MaxResponseHeaderBytes: maxResponseHead,
-		},
+func NewUpstream(origin *url.URL, options UpstreamOptions) *Upstream {
+	u := &Upstream{scheme: origin.Scheme, host: origin.Host}
+	if u.conns.dial = options.Dial; u.conns.dial == nil {
+		u.conns.dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
+	u.transport.Store(&http.Transport{
+		DialContext:            u.conns.connect,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // the client's Accept-Encoding is forwarded as it is
+		MaxIdleConns:           0,
+		MaxIdleConnsPerHost:    idlePerDestination,
+		IdleConnTimeout:        idleConnTimeout,
+		MaxResponseHeaderBytes: maxResponseHead,
+	})
+	return u
 }
 
 // Close closes the idle connections. Those in use are closed by their idle
 // timeout after they are returned.
-func (u *Upstream) Close() { u.transport.CloseIdleConnections() }
+func (u *Upstream) Close() { u.transport.Load().CloseIdleConnections() }
 
 // RoundTrip sends x's request and fills the head of x's response, whose body
 // then streams. The error is an *exchange.AttemptError, and the request's body
 // is untouched when its phase is PhaseConnect.
 func (u *Upstream) RoundTrip(x *exchange.Exchange, options exchange.Bounds) error {
 	a := newAttempt(x, options)
-	response, err := u.transport.RoundTrip(a.request(u))
+	response, err := u.transport.Load().RoundTrip(a.request(u))
 	if err == nil && (response.StatusCode < 200 || response.StatusCode > 599) {
 		err = errors.Join(errNotFinal, response.Body.Close())
 	}

@@ -49,7 +49,7 @@ func destination(t *testing.T, response string) *stdhttp.Upstream {
 			})
 		}
 	})
-	u := stdhttp.NewUpstream(&url.URL{Scheme: "http", Host: listener.Addr().String()})
+	u := stdhttp.NewUpstream(&url.URL{Scheme: "http", Host: listener.Addr().String()}, stdhttp.UpstreamOptions{})
 	t.Cleanup(func() {
 		u.Close()
 		listener.Close()
