@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"io"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -108,13 +109,31 @@ func (r *Raft) SendSnapshot(to, address string) (installed bool, err error) {
 	}
 	defer content.Close()
 	request := &raft.InstallSnapshotRequest{
-		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(r.o.Server), Addr: []byte(r.o.Address)},
+		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(r.server()), Addr: []byte(r.o.Address)},
 		SnapshotVersion: meta.Version, Term: r.Term(), Leader: []byte(r.o.Address), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
 		Size: meta.Size, Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex,
 	}
 	var response raft.InstallSnapshotResponse
 	err = r.transport.InstallSnapshot(raft.ServerID(to), raft.ServerAddress(address), request, &response, content)
 	return response.Success, err
+}
+
+// SendSilentSnapshot begins to send a snapshot, and sends none of it until stop.
+func (r *Raft) SendSilentSnapshot(to, address string, stop <-chan struct{}) {
+	request := &raft.InstallSnapshotRequest{
+		RPCHeader:       raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(r.server()), Addr: []byte(r.o.Address)},
+		SnapshotVersion: raft.SnapshotVersionMax, Term: r.Term(), Size: 1 << 20, Configuration: raft.EncodeConfiguration(raft.Configuration{}),
+	}
+	var response raft.InstallSnapshotResponse
+	_ = r.transport.InstallSnapshot(raft.ServerID(to), raft.ServerAddress(address), request, &response, silence(stop))
+}
+
+// silence is a reader that gives nothing until it is closed.
+type silence <-chan struct{}
+
+func (s silence) Read([]byte) (int, error) {
+	<-s
+	return 0, io.EOF
 }
 
 // ApplyRaw has raft commit an entry as it is.

@@ -44,14 +44,65 @@ func TestHangingDisk(t *testing.T) {
 			t.Errorf("another leader after %v", took)
 		}
 		rest[0].mustPut("c", "3")
+
+		// Who asks the node whose disk hangs is heard by the others, and is not kept
+		// longer than it wants to wait.
+		leader.mustPut("d", "4")
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if _, err := leader.raft.Read(soon); err == nil {
+			t.Error("a node whose disk hangs has what was written meanwhile")
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a read that had a second came back after %v", took)
+		}
 		close(back)
 		leader.home.SetFault(nil)
 		if err := <-hung; err != nil {
 			t.Errorf("the write through the hanging node: %v", err)
 		}
 		c.agree()
-		if count := leader.store.View().Len(); count != 3 {
-			t.Errorf("%d keys; want 3", count)
+		if count := leader.store.View().Len(); count != 4 {
+			t.Errorf("%d keys; want 4", count)
+		}
+	})
+}
+
+// A disk that is slow keeps nobody longer than its context.
+func TestSlowDiskAndContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 504, 1)
+		defer c.stop()
+		c.begin()
+		n := c.leader()
+		n.mustPut("a", "1")
+		back := make(chan struct{})
+		n.home.SetFault(func(string) error { <-back; return nil })
+		hung := make(chan error, 1)
+		go func() {
+			_, err := n.put("b", "2")
+			hung <- err
+		}()
+		<-time.After(time.Second)
+		for name, ask := range map[string]func(context.Context) error{
+			"read":   func(ctx context.Context) error { _, err := n.raft.Read(ctx); return err },
+			"change": func(ctx context.Context) error { return n.raft.Change(ctx, consensus.Change{Kind: consensus.Remove, Server: "x"}, 0) },
+		} {
+			soon, cancel := context.WithTimeout(t.Context(), time.Second)
+			began := time.Now()
+			if err := ask(soon); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			cancel()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("%s: came back after %v", name, took)
+			}
+		}
+		close(back)
+		n.home.SetFault(nil)
+		if err := <-hung; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func (r *Raft) handOver(ctx context.Context, to string) error {
 // targets are the voters that may lead instead, the best first.
 func (r *Raft) targets(to string) []Peer {
 	peers := slices.DeleteFunc(r.Peers(), func(p Peer) bool {
-		return p.ID == r.o.Server || p.Role != RoleVoter || !p.Reachable || to != "" && p.ID != to
+		return p.ID == r.server() || p.Role != RoleVoter || !p.Reachable || to != "" && p.ID != to
 	})
 	slices.SortStableFunc(peers, func(a, b Peer) int { return cmp.Compare(a.Lag, b.Lag) })
 	return peers
@@ -85,7 +85,7 @@ func (r *Raft) handOverTo(ctx context.Context, i *instance, target Peer) error {
 // follows waits until this node follows another leader. raft itself only says that
 // this one leads no longer, which may have other reasons.
 func (r *Raft) follows(ctx context.Context) error {
-	elected := time.After(2 * r.o.config().ElectionTimeout)
+	elected := time.After(2 * r.o.config("").ElectionTimeout)
 	for {
 		to, here, changed := r.leader()
 		if to.Address != "" && !here {

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,7 +40,7 @@ type instance struct {
 // startInstance starts raft on the node's stores.
 func (r *Raft) startInstance() (*instance, error) {
 	i := &instance{
-		server: r.o.Server, calls: r.transport.calls, broken: r.broken,
+		server: r.server(), calls: r.transport.calls, broken: r.broken,
 		ending: make(chan struct{}), ended: make(chan struct{}), settling: newToken(),
 	}
 	i.store = &watchedStore{backend: r.home.backend, snapshots: r.home.snapshots, watch: r.watch, failed: i.restart, ending: i.ending}
@@ -50,7 +51,7 @@ func (r *Raft) startInstance() (*instance, error) {
 		i.machine.setConfiguration(newest.Configuration, newest.ConfigurationIndex)
 	}
 	var err error
-	if i.raft, err = startRaft(r.o.config(), i.machine, i.store, r.home.snapshots, r.transport); err != nil {
+	if i.raft, err = startRaft(r.o.config(i.server), i.machine, i.store, r.home.snapshots, r.transport); err != nil {
 		return nil, fmt.Errorf("raft: %w", err)
 	}
 	i.store.running.Store(true)
@@ -132,6 +133,32 @@ func (i *instance) await(futures ...raft.Future) []error {
 	return errs
 }
 
+// awaitBy is await of one future that ctx bounds: raft's main loop may wait for a disk.
+func (i *instance) awaitBy(ctx context.Context, begin func() raft.Future) error {
+	_, err := within(ctx, func() (struct{}, error) { return struct{}{}, i.await(begin())[0] })
+	return err
+}
+
+// within does what ends with the instance, and waits for it no longer than ctx.
+func within[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type outcome struct {
+		result T
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := do()
+		done <- outcome{result, err}
+	}()
+	select {
+	case o := <-done:
+		return o.result, o.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
 // errNotLeading says that the instance does not lead, or that its term changed.
 var errNotLeading = errors.New("not leading")
 
@@ -166,6 +193,14 @@ func (i *instance) settle() (term uint64, err error) {
 	}
 	i.settled.Store(term)
 	return term, nil
+}
+
+// settleBy is settle that ctx bounds.
+func (i *instance) settleBy(ctx context.Context) (term uint64, err error) {
+	if term, ok := i.isSettled(); ok {
+		return term, nil
+	}
+	return within(ctx, i.settle)
 }
 
 func (i *instance) isSettled() (term uint64, ok bool) {

@@ -6,11 +6,23 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leader is where the leader is, as far as this node knows. changed is closed when
-// that may be another.
+// leader is where the leader is, as far as this node knows, or who may know. changed
+// is closed when that may be another.
 func (r *Raft) leader() (to Leader, here bool, changed <-chan struct{}) {
+	// On a node whose disk hangs raft does not notice that others have another leader.
+	hangs := r.watch.hangs()
+	var others []string
+	if hangs {
+		others = r.otherVoters()
+	}
 	r.mu.Lock()
 	i, changed := r.current, r.moved
+	if hangs && i != nil && len(others) > 0 {
+		i = nil
+		if len(r.fallback) == 0 {
+			r.fallback = others
+		}
+	}
 	if i == nil && len(r.fallback) > 0 {
 		// Whoever is asked says who leads.
 		to.Address = r.fallback[0]
@@ -21,7 +33,7 @@ func (r *Raft) leader() (to Leader, here bool, changed <-chan struct{}) {
 		return to, false, changed
 	}
 	address, id := i.raft.LeaderWithID()
-	return Leader{Address: string(address), Term: i.raft.CurrentTerm()}, string(id) == r.o.Server, changed
+	return Leader{Address: string(address), Term: i.raft.CurrentTerm()}, string(id) == r.server(), changed
 }
 
 func (r *Raft) signalMoved() {

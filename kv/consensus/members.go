@@ -73,13 +73,13 @@ func (r *Raft) peer(i *instance, server raft.Server, leader raft.ServerID) Peer 
 	if server.Suffrage == raft.Voter {
 		p.Role = RoleVoter
 	}
-	if p.ID == r.o.Server {
+	if p.ID == r.server() {
 		p.Reachable = true
 		return p
 	}
 	known := r.transport.peers.get(server.ID)
 	p.Reachable = time.Since(known.heard) <= heardLately
-	if string(leader) == r.o.Server {
+	if string(leader) == r.server() {
 		if last := i.raft.LastIndex(); last > known.last {
 			p.Lag = last - known.last
 		}
@@ -90,7 +90,7 @@ func (r *Raft) peer(i *instance, server raft.Server, leader raft.ServerID) Peer 
 // Role is this node's part in the newest configuration that it knows.
 func (r *Raft) Role() Role {
 	for _, peer := range r.Peers() {
-		if peer.ID == r.o.Server {
+		if peer.ID == r.server() {
 			return peer.Role
 		}
 	}
@@ -117,7 +117,13 @@ func (r *Raft) HasAll() bool {
 
 // Leader is where the leader is, as far as this node knows, and whether it is this
 // node. changed is closed when that may be another.
-func (r *Raft) Leader() (to Leader, here bool, changed <-chan struct{}) { return r.leader() }
+func (r *Raft) Leader() (to Leader, here bool, changed <-chan struct{}) {
+	to, here, changed = r.leader()
+	if r.watch.hangs() {
+		return Leader{}, false, changed
+	}
+	return to, here, changed
+}
 
 // voters gives the ids of all voters, and of those that were not heard of lately.
 func (r *Raft) voters() (all, unreachable []string) {
@@ -227,8 +233,8 @@ func (r *Raft) Change(ctx context.Context, c Change, previous uint64) error {
 	if i == nil {
 		return r.notLeader()
 	}
-	if _, err := i.settle(); err != nil {
-		return r.notLeader()
+	if _, err := i.settleBy(ctx); err != nil {
+		return cmp.Or(ctx.Err(), r.notLeader())
 	}
 	configuration, _ := i.configuration()
 	future, err := i.change(c, fromConfiguration(configuration), previous)

@@ -126,10 +126,10 @@ func (o *Options) check() error {
 	return nil
 }
 
-// config is raft's own.
-func (o *Options) config() *raft.Config {
+// config is raft's own, for a server id.
+func (o *Options) config(server string) *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(o.Server)
+	c.LocalID = raft.ServerID(server)
 	c.HeartbeatTimeout = cmp.Or(o.Timing.Heartbeat, DefaultHeartbeat)
 	c.ElectionTimeout = c.HeartbeatTimeout
 	c.LeaderLeaseTimeout = c.HeartbeatTimeout / 2
@@ -147,20 +147,3 @@ func (o *Options) config() *raft.Config {
 	c.Logger = raftLogger{log: o.Logger.With("component", "raft")}
 	return c
 }
-
-// resolver lets raft's transport ask Resolve for other nodes.
-type resolver struct {
-	own     string
-	resolve func(server string) (address string, ok bool)
-}
-
-func (r resolver) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
-	if string(id) != r.own {
-		if address, ok := r.resolve(string(id)); ok {
-			return raft.ServerAddress(address), nil
-		}
-	}
-	return "", errUnresolved // raft takes the address of its configuration
-}
-
-var errUnresolved = errors.New("not known by another address")

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/raft"
-
 	"grapevine/kv"
 )
 
@@ -47,6 +45,7 @@ type Raft struct {
 	swap token // held while the instance is replaced
 
 	mu      sync.Mutex // guards all below
+	name    string     // this node's server id, see server
 	current *instance  // nil while there is none
 	problem error
 	closed  bool
@@ -75,7 +74,7 @@ func Open(o Options) (*Raft, error) {
 		return nil, err
 	}
 	r := &Raft{
-		o: o, log: o.Logger, watch: newWatchdog(),
+		o: o, name: o.Server, log: o.Logger, watch: newWatchdog(),
 		wake: make(chan struct{}, 1), turn: newToken(), swap: newToken(), broken: make(chan broken),
 		quit: make(chan struct{}), moved: make(chan struct{}),
 		known: o.Store.Committed,
@@ -83,11 +82,7 @@ func Open(o Options) (*Raft, error) {
 	if err := r.openHome(); err != nil {
 		return nil, errors.Join(err, r.closeHome())
 	}
-	var provider raft.ServerAddressProvider
-	if o.Resolve != nil {
-		provider = resolver{own: o.Server, resolve: o.Resolve}
-	}
-	r.transport = newTransport(newStreams(o.Listener, o.Address, o.Dial), r.watch, provider, r.log)
+	r.transport = newTransport(newStreams(o.Listener, o.Address, o.Dial, r.server), r.watch, o.Resolve, r.log)
 	if err := r.begin(); err != nil {
 		r.transport.end()
 		return nil, errors.Join(err, r.closeHome())
@@ -107,7 +102,7 @@ func (r *Raft) openHome() error {
 	}
 	var joined uint64
 	if r.o.Dir != "" {
-		if joined, err = r.home.identify(r.o.Store, r.o.Server); err != nil {
+		if joined, err = r.home.identify(r.o.Store, r.server()); err != nil {
 			return err
 		}
 	}
@@ -156,11 +151,18 @@ func (r *Raft) stop() {
 func (r *Raft) otherVoters() []string {
 	var others []string
 	for _, peer := range r.Peers() {
-		if peer.Role == RoleVoter && peer.ID != r.o.Server {
+		if peer.Role == RoleVoter && peer.ID != r.server() {
 			others = append(others, peer.Address)
 		}
 	}
 	return others
+}
+
+// server is this node's id in raft now. It changes when raft begins anew.
+func (r *Raft) server() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.name
 }
 
 // instance is the present one, nil if there is none.
@@ -177,7 +179,7 @@ func (r *Raft) instance() *instance {
 // Errors: ErrHasState, on a node that has, or had, a part in a cluster: nothing was
 // changed then, and after a restart with the same flags that is what is wanted.
 func (r *Raft) Bootstrap(servers ...Server) error {
-	if err := checkBootstrap(r.o.Server, servers); err != nil {
+	if err := checkBootstrap(r.server(), servers); err != nil {
 		return err
 	}
 	r.swap.lock()

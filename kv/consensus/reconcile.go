@@ -289,7 +289,7 @@ func (r *Raft) Reconcile(ctx context.Context, members func() []Member) error {
 		if !leads {
 			continue
 		}
-		step, why, ok := Decide(Standing{Members: members(), Servers: servers, Leader: r.o.Server, Lag: r.lags()})
+		step, why, ok := Decide(Standing{Members: members(), Servers: servers, Leader: r.server(), Lag: r.lags()})
 		if !ok {
 			continue
 		}

@@ -2,7 +2,10 @@ package consensus
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,10 +18,18 @@ type Dial func(ctx context.Context, address string) (net.Conn, error)
 // streams is how raft's transport reaches the network. It keeps hold of all
 // connections, since the transport leaves those that it accepted open when it is
 // closed.
+//
+// A connection begins with the id of the server that it is for: one byte of length,
+// and the id. Whoever goes by another id by now closes it. raft's calls do not say
+// whom they are for, and a node that lost its log is at the address of the server
+// that it was: raft would let it vote in that one's name (as long as it knows of no
+// configuration), for a leader that lacks what that one has agreed to. The same
+// keeps the servers of an epoch that was given up from those of the next.
 type streams struct {
 	net.Listener
 	address address
 	dial    Dial
+	server  func() string // this node's id in raft
 
 	mu   sync.Mutex // guards all below
 	open map[*stream]struct{}
@@ -33,8 +44,8 @@ type address string
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
-func newStreams(listener net.Listener, own string, dial Dial) *streams {
-	s := &streams{Listener: listener, address: address(own), dial: dial}
+func newStreams(listener net.Listener, own string, dial Dial, server func() string) *streams {
+	s := &streams{Listener: listener, address: address(own), dial: dial, server: server}
 	s.resume()
 	return s
 }
@@ -67,7 +78,7 @@ func (s *streams) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.track(conn)
+	return s.track(&stream{Conn: conn, of: s, accepted: true})
 }
 
 func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
@@ -79,23 +90,53 @@ func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 	}
 	ctx, cancel := context.WithTimeout(up, timeout)
 	defer cancel()
-	conn, err := s.dial(ctx, string(to))
+	server, address, ok := strings.Cut(string(to), addressMark)
+	if !ok || len(server) > maxServerID {
+		return nil, fmt.Errorf("raft: %q is no server id with an address", to)
+	}
+	conn, err := s.dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	return s.track(conn)
+	return s.track(&stream{Conn: conn, of: s, greeting: append([]byte{byte(len(server))}, server...)})
 }
 
-func (s *streams) track(conn net.Conn) (net.Conn, error) {
+// addressMark stands between a server's id and its address, on the way from the
+// transport to Dial; maxServerID is what a greeting has room for.
+const (
+	addressMark = "@"
+	maxServerID = 255
+)
+
+// addressOf is where to find a server, for Dial.
+func addressOf(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(string(id) + addressMark + string(address))
+}
+
+func (s *streams) track(tracked *stream) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.up == nil {
-		conn.Close()
+		tracked.Conn.Close()
 		return nil, net.ErrClosed
 	}
-	tracked := &stream{Conn: conn, of: s}
 	s.open[tracked] = struct{}{}
 	return tracked, nil
+}
+
+// drop closes the connections that others made: they make new ones.
+func (s *streams) drop() {
+	s.mu.Lock()
+	var accepted []net.Conn
+	for conn := range s.open {
+		if conn.accepted {
+			accepted = append(accepted, conn.Conn)
+		}
+	}
+	s.mu.Unlock()
+	for _, conn := range accepted {
+		conn.Close()
+	}
 }
 
 // Close closes the listener and every connection.
@@ -107,7 +148,49 @@ func (s *streams) Close() error {
 // stream is a connection that its streams know of.
 type stream struct {
 	net.Conn
-	of *streams
+	of       *streams
+	accepted bool
+	// greeting goes before what is written first. It is for the goroutine that writes,
+	// and greeted for the one that reads.
+	greeting []byte
+	greeted  bool
+}
+
+func (c *stream) Write(b []byte) (int, error) {
+	if c.greeting == nil {
+		return c.Conn.Write(b)
+	}
+	n, err := c.Conn.Write(append(c.greeting, b...))
+	n = max(0, n-len(c.greeting))
+	c.greeting = nil
+	return n, err
+}
+
+// Read gives the end of a connection that is for another server: there is nothing
+// to tell it.
+func (c *stream) Read(b []byte) (int, error) {
+	if c.accepted && !c.greeted {
+		if err := c.readGreeting(); err != nil {
+			return 0, err
+		}
+		c.greeted = true
+	}
+	return c.Conn.Read(b)
+}
+
+func (c *stream) readGreeting() error {
+	length := make([]byte, 1)
+	if _, err := io.ReadFull(c.Conn, length); err != nil {
+		return err
+	}
+	server := make([]byte, length[0])
+	if _, err := io.ReadFull(c.Conn, server); err != nil {
+		return err
+	}
+	if string(server) != c.of.server() {
+		return io.EOF
+	}
+	return nil
 }
 
 func (c *stream) Close() error {

@@ -24,7 +24,7 @@ type heralds struct {
 // left to raft.
 func (r *Raft) tell(i *instance, index, term uint64) {
 	for _, server := range i.raft.GetConfiguration().Configuration().Servers {
-		if string(server.ID) != r.o.Server && r.heralds.begin(server.ID) {
+		if string(server.ID) != r.server() && r.heralds.begin(server.ID) {
 			r.tasks.Go(func() {
 				defer r.heralds.end(server.ID)
 				r.tellOne(server, index, term)
@@ -37,8 +37,8 @@ func (r *Raft) tellOne(to raft.Server, index, term uint64) {
 	call := &raft.AppendEntriesRequest{
 		RPCHeader: raft.RPCHeader{
 			ProtocolVersion: raft.ProtocolVersionMax,
-			ID:              []byte(r.o.Server),
-			Addr:            r.transport.EncodePeer(raft.ServerID(r.o.Server), raft.ServerAddress(r.o.Address)),
+			ID:              []byte(r.server()),
+			Addr:            r.transport.EncodePeer(raft.ServerID(r.server()), raft.ServerAddress(r.o.Address)),
 		},
 		Term: term, PrevLogEntry: index, PrevLogTerm: term, LeaderCommitIndex: index,
 	}

@@ -52,23 +52,27 @@ var (
 //
 // Entries are not pipelined, see callsInFlight.
 //
+// A call names the server that it is for, see streams: raft's own calls do not.
+//
 // It outlives the instances of raft: each is served by its own forward.
 type transport struct {
 	*raft.NetworkTransport
 	streams *streams
 	calls   chan raft.RPC
 	watch   *watchdog
+	// resolve gives the present address of a server; nil: that of the configuration.
+	resolve func(server string) (address string, ok bool)
 	log     *slog.Logger
 	peers   *peers
 }
 
-func newTransport(s *streams, watch *watchdog, provider raft.ServerAddressProvider, log *slog.Logger) *transport {
+func newTransport(s *streams, watch *watchdog, resolve func(string) (string, bool), log *slog.Logger) *transport {
 	return &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: s, MaxPool: idleConns, MaxRPCsInFlight: callsInFlight, Timeout: rpcTimeout,
-			Logger: raftLogger{log: log}, ServerAddressProvider: provider,
+			Logger: raftLogger{log: log},
 		}),
-		streams: s, calls: make(chan raft.RPC), watch: watch, log: log, peers: newPeers(),
+		streams: s, calls: make(chan raft.RPC), watch: watch, resolve: resolve, log: log, peers: newPeers(),
 	}
 }
 
@@ -113,6 +117,9 @@ func (t *transport) pass(i *instance, call raft.RPC) bool {
 	t.peers.heard(raft.ServerID(caller(call.Command)))
 	install, isInstall := call.Command.(*raft.InstallSnapshotRequest)
 	isThere := false
+	if call.Reader != nil {
+		call.Reader = newImpatient(call.Reader, t.streams.drop)
+	}
 	err := checkCall(call.Command)
 	if err == nil && isInstall {
 		call.Reader, isThere, err = i.peek(call.Reader, install)
@@ -245,12 +252,27 @@ func checkConfiguration(encoded []byte) (err error) {
 	return nil
 }
 
+// to is where a call for a server goes: its id, and the address where it is now.
+func (t *transport) to(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	if t.resolve != nil {
+		if now, ok := t.resolve(string(id)); ok {
+			address = raft.ServerAddress(now)
+		}
+	}
+	return addressOf(id, address)
+}
+
+// TimeoutNow has a server begin an election.
+func (t *transport) TimeoutNow(id raft.ServerID, to raft.ServerAddress, request *raft.TimeoutNowRequest, response *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, t.to(id, to), request, response)
+}
+
 // AppendEntries also notes how far the peer is.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, request *raft.AppendEntriesRequest, response *raft.AppendEntriesResponse) error {
 	if t.watch.hangs() {
 		return errHangs
 	}
-	err := t.NetworkTransport.AppendEntries(id, to, request, response)
+	err := t.NetworkTransport.AppendEntries(id, t.to(id, to), request, response)
 	if err == nil {
 		t.peers.heardLast(id, response.LastLog)
 	}
@@ -261,7 +283,7 @@ func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, req
 	if t.watch.hangs() {
 		return errHangs
 	}
-	err := t.NetworkTransport.InstallSnapshot(id, to, request, response, data)
+	err := t.NetworkTransport.InstallSnapshot(id, t.to(id, to), request, response, data)
 	if err == nil {
 		t.peers.heard(id)
 	}
@@ -269,7 +291,7 @@ func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, req
 }
 
 func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, request *raft.RequestVoteRequest, response *raft.RequestVoteResponse) error {
-	err := t.NetworkTransport.RequestVote(id, to, request, response)
+	err := t.NetworkTransport.RequestVote(id, t.to(id, to), request, response)
 	if err == nil {
 		t.peers.heard(id)
 	}
@@ -277,7 +299,7 @@ func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, request
 }
 
 func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, request *raft.RequestPreVoteRequest, response *raft.RequestPreVoteResponse) error {
-	err := t.NetworkTransport.RequestPreVote(id, to, request, response)
+	err := t.NetworkTransport.RequestPreVote(id, t.to(id, to), request, response)
 	if err == nil {
 		t.peers.heard(id)
 	}

@@ -22,7 +22,7 @@ func TestHeartbeatsGoToTheMainLoop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return newStreams(listener, host+":1", network.Host(host).Dial)
+			return newStreams(listener, host+":1", network.Host(host).Dial, func() string { return "a" })
 		}
 		log := slog.New(slog.DiscardHandler)
 		ours := newTransport(listen("10.0.0.1"), newWatchdog(), nil, log)
@@ -85,7 +85,7 @@ func TestStreamsCloseAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newStreams(listener, "10.0.0.1:1", network.Host("10.0.0.1").Dial)
+		s := newStreams(listener, "10.0.0.1:1", network.Host("10.0.0.1").Dial, func() string { return "a" })
 		far, err := network.Host("10.0.0.2").Listen(1)
 		if err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestStreamsCloseAll(t *testing.T) {
 			}
 			accepted <- conn
 		}()
-		if _, err := s.Dial("10.0.0.2:1", 1e9); err != nil {
+		if _, err := s.Dial("b@10.0.0.2:1", 1e9); err != nil {
 			t.Fatal(err)
 		}
 		other := <-accepted
@@ -120,7 +120,7 @@ func TestStreamsCloseAll(t *testing.T) {
 				t.Error("a connection is open still")
 			}
 		}
-		if _, err := s.Dial("10.0.0.2:1", 1e9); err == nil {
+		if _, err := s.Dial("b@10.0.0.2:1", 1e9); err == nil {
 			t.Error("closed streams dial")
 		}
 	})

@@ -69,7 +69,7 @@ func (r *Raft) writeSome(waiting []*proposal, decided *decisions) (rest []*propo
 	i := r.instance()
 	b := &round{instance: i, decided: decided}
 	var err error
-	if b.term, err = r.mayWrite(i); err != nil {
+	if b.term, err = r.mayWrite(context.Background(), i); err != nil {
 		for _, p := range waiting {
 			p.finish(err)
 		}
@@ -89,11 +89,11 @@ func (r *Raft) writeSome(waiting []*proposal, decided *decisions) (rest []*propo
 
 // mayWrite reports the term in which this node leads, has applied all that came
 // before, and admits writes.
-func (r *Raft) mayWrite(i *instance) (term uint64, err error) {
+func (r *Raft) mayWrite(ctx context.Context, i *instance) (term uint64, err error) {
 	if i == nil {
 		return 0, r.notLeader()
 	}
-	term, err = i.settle()
+	term, err = i.settleBy(ctx)
 	if errors.Is(err, errNotLeading) || r.isHandingOver() {
 		return 0, r.notLeader()
 	}
@@ -185,7 +185,7 @@ func (r *Raft) confirm(b *round, committed bool) {
 	if len(b.answered) == 0 {
 		return
 	}
-	if !committed && !r.stillLeads(b.instance, b.term) {
+	if !committed && !r.stillLeads(context.Background(), b.instance, b.term) {
 		for _, p := range b.answered {
 			p.err = r.notLeader()
 		}
@@ -268,7 +268,7 @@ func (r *Raft) trialHere(ctx context.Context, term uint64, t kv.Txn) (kv.Result,
 	if err := ctx.Err(); err != nil {
 		return kv.Result{}, err
 	}
-	current, err := r.mayWrite(r.instance())
+	current, err := r.mayWrite(ctx, r.instance())
 	if err == nil && term != 0 && term != current {
 		err = r.notLeader()
 	}
@@ -290,7 +290,7 @@ func (r *Raft) readHere(ctx context.Context, term uint64) (kv.Rev, error) {
 	if i == nil {
 		return kv.Rev{}, r.notLeader()
 	}
-	settled, err := i.settle()
+	settled, err := i.settleBy(ctx)
 	if errors.Is(err, errNotLeading) || err == nil && term != 0 && term != settled {
 		return kv.Rev{}, r.notLeader()
 	}
@@ -298,8 +298,8 @@ func (r *Raft) readHere(ctx context.Context, term uint64) (kv.Rev, error) {
 		return kv.Rev{}, err
 	}
 	committed := i.raft.CommitIndex()
-	if !r.stillLeads(i, settled) {
-		return kv.Rev{}, r.notLeader()
+	if !r.stillLeads(ctx, i, settled) {
+		return kv.Rev{}, cmp.Or(ctx.Err(), r.notLeader())
 	}
 	if err := i.machine.wait(ctx, committed); err != nil {
 		return kv.Rev{}, err
@@ -310,8 +310,8 @@ func (r *Raft) readHere(ctx context.Context, term uint64) (kv.Rev, error) {
 // stillLeads asks a majority whether this node leads, and did since it settled in
 // the term. While it hands over, an answer from before the new leader's election
 // may still be under way, and would count for the old.
-func (r *Raft) stillLeads(i *instance, term uint64) bool {
-	return i.await(i.raft.VerifyLeader())[0] == nil && i.raft.CurrentTerm() == term && !r.isHandingOver()
+func (r *Raft) stillLeads(ctx context.Context, i *instance, term uint64) bool {
+	return i.awaitBy(ctx, func() raft.Future { return i.raft.VerifyLeader() }) == nil && i.raft.CurrentTerm() == term && !r.isHandingOver()
 }
 
 // notLeader says where the leader is instead.
