@@ -17,11 +17,17 @@ func failNotReady(x *exchange.Exchange) {
 	x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: "No route table is loaded.", Fields: exchange.Fields{retryAfter}})
 }
 
-func failNoDestination(x *exchange.Exchange, cluster string) {
-	x.Fail(exchange.Problem{
+// failNoDestination answers for a cluster that has none to ask: at all, or none
+// that is well.
+func failNoDestination(x *exchange.Exchange, cluster string, l *lineup) {
+	p := exchange.Problem{
 		Status: 503, Code: "no_destination", Detail: fmt.Sprintf("cluster %s has no destination.", cluster),
 		Fields: exchange.Fields{retryAfter},
-	})
+	}
+	if l.unwell {
+		p.Code, p.Detail = "no_healthy_destination", fmt.Sprintf("cluster %s has no healthy destination.", cluster)
+	}
+	x.Fail(p)
 }
 
 func failQuarantined(x *exchange.Exchange, route string) {

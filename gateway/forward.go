@@ -62,7 +62,7 @@ func (c *cluster) send(x *exchange.Exchange, w *way) breaker.Outcome {
 	l := c.lineup.Load()
 	next := c.first(l, &x.Request)
 	if next < 0 {
-		failNoDestination(x, c.id)
+		failNoDestination(x, c.id, l)
 		return breaker.Void
 	}
 	err := c.attempt(x, next, &w.bounds)

@@ -18,6 +18,8 @@ type lineup struct {
 	rest []int
 	// may tells which ones keep the clients that they have.
 	may []bool
+	// unwell is set when there are destinations and none may be asked.
+	unwell bool
 	// panics is set when so few are healthy that all are asked.
 	panics bool
 	// grows is set while the share of one does.
@@ -71,6 +73,7 @@ func (c *cluster) lineUp(now time.Time) *lineup {
 		l.may[i] = grades[i] < gradeBad || l.panics && grades[i] == gradeBad
 	}
 	slices.SortStableFunc(l.rest, func(a, b int) int { return grades[a] - grades[b] })
+	l.unwell = slices.Contains(grades, gradeBad) && !slices.Contains(l.may, true)
 	l.grows = c.slowStart(targets, now)
 	l.balancer = balance.New(c.planned.policy.LoadBalancing, c.planned.policy.HashOn, targets)
 	return l
