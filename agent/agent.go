@@ -39,6 +39,7 @@ type Agent struct {
 	access    *accesslog.Logger
 	metrics   *metrics
 	api       *api.API
+	writes    api.Log // what orders writes
 	listeners *listeners
 	cluster   *cluster.Node // nil: in none
 	left      chan struct{} // closed when the node has left its cluster
@@ -183,6 +184,7 @@ func (a *Agent) build() {
 	} else {
 		options.Log = consensus.NewSingle(a.store, a.gateway.Check)
 	}
+	a.writes = options.Log
 	a.api = api.New(options)
 	a.front = &http1.Server{Handler: a.gateway, Refuse: a.gateway.Refuse, Logger: a.logger.With("listener", "http")}
 	a.doors = map[string]*http.Server{

@@ -66,6 +66,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	// The proxy before the API: what the API tells must be true already.
 	g.start(func() error { return a.gateway.Run(compiling) })
 	g.start(func() error { return a.front.Serve(a.listeners.http) })
+	g.start(func() error { return a.gateway.EndOverdue(compiling, a.front) })
+	g.start(func() error { return a.clearMaintenance(compiling) })
 	for name, listener := range a.listeners.all() {
 		if server := a.doors[name]; server != nil {
 			g.start(func() error { return serve(server, listener) })

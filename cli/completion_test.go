@@ -27,7 +27,7 @@ func TestCompletion(t *testing.T) {
 		want  []string
 	}{
 		{[]string{""}, []string{
-			"run", "config", "routes", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "tls",
+			"run", "config", "routes", "maintenance", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "tls",
 			"version", "completion",
 		}},
 		{[]string{"co"}, []string{"config", "completion"}},

@@ -58,7 +58,7 @@ func routeTable(routes []gateway.RouteStatus, style style) table {
 	}
 	t.paint = func(cell string) string {
 		switch {
-		case strings.HasPrefix(cell, invalidState):
+		case strings.HasPrefix(cell, invalidState), strings.HasSuffix(cell, ", under maintenance"):
 			return style.bad(cell)
 		case strings.HasPrefix(cell, "shadowed"):
 			return style.faint(cell)
@@ -78,6 +78,9 @@ func routeState(r gateway.RouteStatus) string {
 	}
 	if r.Problem != "" {
 		state += ": " + r.Problem
+	}
+	if r.Maintenance {
+		state += ", under maintenance"
 	}
 	switch {
 	case r.State != "invalid":

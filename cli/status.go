@@ -53,6 +53,7 @@ func writeStatus(w io.Writer, st api.Status, now time.Time) error {
 	if st.Reload != nil && st.Reload.Error != "" {
 		rows = append(rows, []string{"reload", "refused " + age(st.Reload.At, now) + " ago: " + st.Reload.Error})
 	}
+	rows = append(rows, maintenanceRows(st.Maintenance, now)...)
 	for _, fault := range st.Table.Faults {
 		rows = append(rows, []string{"fault", fault.Error()})
 	}

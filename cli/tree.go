@@ -25,6 +25,7 @@ func (p *program) tree() *urfave.Command {
 			withNode(&urfave.Command{Name: "routes", Usage: "look at the live table", Subcommands: []*urfave.Command{
 				p.routesList(), p.routesExplain(), p.routesLint(),
 			}}),
+			withNode(p.maintenance()),
 			withNode(p.status()),
 			withNode(p.members()),
 			p.join(),
@@ -65,7 +66,7 @@ func prepare(c *urfave.Command) {
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
 		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
-		"config rollback", "debug", "doctor", "instances", "maintenance", "raft recover", "snapshot",
+		"config rollback", "debug", "doctor", "instances", "raft recover", "snapshot",
 		"token create", "top",
 	}, command)
 }

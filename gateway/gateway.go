@@ -76,6 +76,7 @@ func New(o Options) *Gateway {
 		source: o.Source, keeper: o.Keeper, static: o.Static, logger: o.Logger, onSwap: o.OnSwap, access: o.AccessLog,
 		metrics: newMetrics(o.AccessLog), swapped: make(chan struct{}), local: map[string]*window{},
 	}
+	g.metrics.table = g.Table
 	if g.static == nil {
 		g.static = &spec.File{}
 	}

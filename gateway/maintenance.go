@@ -171,18 +171,10 @@ func (ws *windows) against(cluster string, client netip.Addr, now time.Time) *wi
 	return nil
 }
 
-// during is a window that is in force for a cluster now, whoever asks; nil if none
-// is.
-func (ws *windows) during(cluster string, now time.Time) *window {
-	if ws == nil {
-		return nil
-	}
-	for _, w := range slices.Concat(ws.all, ws.of[cluster]) {
-		if w.active(now) {
-			return w
-		}
-	}
-	return nil
+// during tells whether a window is in force for a cluster now, whoever asks.
+func (ws *windows) during(cluster string, now time.Time) bool {
+	active := func(w *window) bool { return w.active(now) }
+	return ws != nil && (slices.ContainsFunc(ws.all, active) || slices.ContainsFunc(ws.of[cluster], active))
 }
 
 // active tells whether the window's time is not over.

@@ -176,6 +176,11 @@ func TestMaintenanceStatus(t *testing.T) {
 	if len(rows) != 2 {
 		t.Fatalf("got %+v", rows)
 	}
+	for _, r := range f.gateway.Table().Routes() {
+		if r.Maintenance != (r.ID == "booking") {
+			t.Errorf("route %s: under maintenance %v", r.ID, r.Maintenance)
+		}
+	}
 	b := rows[0]
 	if b.Cluster != "booking" || b.State != "on" || b.Scope != "all" || b.Reason != "deploy" || b.TurnedAway != 2 || b.Until.Year() != 2999 ||
 		b.Grace != "5s" || !slices.Equal(b.Allow, []string{"10.0.0.0/8"}) || time.Since(b.Since) > time.Minute || b.Rev == "" {

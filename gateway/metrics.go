@@ -32,6 +32,7 @@ type metrics struct {
 	health    *health.Monitor // whose series are made at each collection
 
 	resilience *resilienceMetrics
+	table      func() *Table // the live one, nil before there is one
 }
 
 func newMetrics(log *accesslog.Logger) *metrics {
@@ -96,6 +97,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		c.Describe(ch)
 	}
 	describeHealth(ch)
+	describeMaintenance(ch)
 }
 
 // Collect sends the current values.
@@ -104,6 +106,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		c.Collect(ch)
 	}
 	collectHealth(m.health, ch)
+	collectMaintenance(m.table(), ch)
 }
 
 // clientLeft is the class of requests whose client did not wait.

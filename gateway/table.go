@@ -75,17 +75,18 @@ func (t *Table) Len() int { return t.plan.counts.live + t.plan.counts.invalid + 
 
 // RouteStatus is one row of the list of routes.
 type RouteStatus struct {
-	ID         string   `json:"id" doc:"of the route"`
-	Order      int      `json:"order" doc:"lower is tried first"`
-	Hosts      []string `json:"hosts" doc:"host patterns; none: any host"`
-	Path       string   `json:"path" doc:"template, or ~ and the expression"`
-	Target     string   `json:"target" doc:"a cluster, addresses, or what it answers"`
-	Source     string   `json:"source" doc:"operator or static"`
-	Rev        string   `json:"rev" doc:"revision of the key; empty for a static route"`
-	State      string   `json:"state" doc:"live, shadowed (gets no request) or invalid"`
-	Problem    string   `json:"problem,omitempty" doc:"why it is shadowed or invalid"`
-	Hidden     bool     `json:"hidden,omitempty" doc:"shadowed since an operator's route has its id"`
-	ServingRev string   `json:"servingRev,omitempty" doc:"revision of the version that is served; absent for a static route and for one that answers 503"`
+	ID          string   `json:"id" doc:"of the route"`
+	Order       int      `json:"order" doc:"lower is tried first"`
+	Hosts       []string `json:"hosts" doc:"host patterns; none: any host"`
+	Path        string   `json:"path" doc:"template, or ~ and the expression"`
+	Target      string   `json:"target" doc:"a cluster, addresses, or what it answers"`
+	Source      string   `json:"source" doc:"operator or static"`
+	Rev         string   `json:"rev" doc:"revision of the key; empty for a static route"`
+	State       string   `json:"state" doc:"live, shadowed (gets no request) or invalid"`
+	Problem     string   `json:"problem,omitempty" doc:"why it is shadowed or invalid"`
+	Maintenance bool     `json:"maintenance,omitempty" doc:"its requests are turned away, but for clients that are let through"`
+	Hidden      bool     `json:"hidden,omitempty" doc:"shadowed since an operator's route has its id"`
+	ServingRev  string   `json:"servingRev,omitempty" doc:"revision of the version that is served; absent for a static route and for one that answers 503"`
 }
 
 // Routes lists live, invalid and shadowed routes by id.
@@ -113,6 +114,7 @@ const (
 // status of a live route, which others may still leave no request.
 func (t *Table) status(r *route) RouteStatus {
 	row := r.planned.status()
+	row.Maintenance = t.windows.during(r.cluster.name(), time.Now())
 	if row.State != stateLive {
 		return row
 	}

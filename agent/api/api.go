@@ -43,6 +43,9 @@ type Gateway interface {
 	Wait(ctx context.Context, rev kv.Rev) error
 	// Ready says whether the node takes traffic, and why not.
 	Ready() (bool, string)
+	// BeginLocal and EndLocal change what this node alone has under maintenance.
+	BeginLocal(cluster string, value []byte, by string) error
+	EndLocal(cluster string) (was bool, err error)
 }
 
 // Options is what an API is made of. The fields of the first group are required.

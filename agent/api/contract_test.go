@@ -151,6 +151,7 @@ func contracts() map[string]contract {
 		})
 	}
 	maps.Copy(all, clusterContracts())
+	maps.Copy(all, maintenanceContracts())
 	paths := spec.DefaultProbePaths()
 	for _, path := range paths.Live {
 		all[probeID(path)+" 200"] = request("GET", string(path), "")

@@ -81,9 +81,10 @@ func (op operation) parameters() []object {
 
 // pathParams are the texts of the parameters in paths.
 var pathParams = map[string]string{
-	"key":  "the key, with its slashes",
-	"node": "the node, by name or id",
-	"id":   "the id",
+	"key":     "the key, with its slashes",
+	"node":    "the node, by name or id",
+	"id":      "the id",
+	"cluster": "the id of a cluster, or of the route whose backends make it",
 }
 
 // pathOf is the path as the description has it.

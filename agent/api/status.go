@@ -11,7 +11,7 @@ func (a *API) status(c *call) error {
 	ready, why := a.Gateway.Ready()
 	a.answer(c, http.StatusOK, Status{
 		Node: a.Node(), Rev: view.Rev().String(), Keys: view.Len(),
-		Ready: ready, Waiting: why, Table: tableStatus(table), Cluster: a.clusterStatus(),
+		Ready: ready, Waiting: why, Table: tableStatus(table), Maintenance: table.Maintenance(), Cluster: a.clusterStatus(),
 	})
 	return nil
 }

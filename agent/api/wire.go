@@ -130,11 +130,12 @@ type RouteList struct {
 // Status answers GET /v1/status.
 type Status struct {
 	Node
-	Rev     string      `json:"rev" doc:"the revision of the store"`
-	Keys    int         `json:"keys" doc:"how many keys it holds"`
-	Ready   bool        `json:"ready" doc:"the node takes traffic"`
-	Waiting string      `json:"waiting,omitempty" doc:"why it is not ready"`
-	Table   TableStatus `json:"table" doc:"the live table"`
+	Rev         string                      `json:"rev" doc:"the revision of the store"`
+	Keys        int                         `json:"keys" doc:"how many keys it holds"`
+	Ready       bool                        `json:"ready" doc:"the node takes traffic"`
+	Waiting     string                      `json:"waiting,omitempty" doc:"why it is not ready"`
+	Table       TableStatus                 `json:"table" doc:"the live table"`
+	Maintenance []gateway.MaintenanceStatus `json:"maintenance" doc:"what is under maintenance"`
 	// Cluster is nil for a node that is in none.
 	Cluster *ClusterStatus `json:"cluster,omitempty" doc:"the cluster, as the node sees it; none: it is in none"`
 }
