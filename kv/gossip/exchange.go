@@ -60,7 +60,7 @@ func (p *Peer) applyPlane(from Member, c *course, list [][]byte, pulled bool) (f
 func (p *Peer) pullPlane(c *course, source Member) error {
 	ctx, cancel := context.WithTimeout(p.ctx, pullTime)
 	defer cancel()
-	conn, _, err := p.open(ctx, source, toPull)
+	conn, _, err := p.openPull(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -71,8 +71,8 @@ func (p *Peer) pullPlane(c *course, source Member) error {
 		return err
 	}
 	something := false
-	for {
-		kind, body, err := conn.read(idleTime)
+	for begin := p.puller.patience; ; begin = idleTime {
+		kind, body, err := conn.readWithin(begin, 2*idleTime)
 		if err != nil {
 			return err
 		}

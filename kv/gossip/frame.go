@@ -118,11 +118,16 @@ func frameSum(kind frameKind, body []byte) uint32 {
 
 // read waits at most idle for a frame to begin, and twice as long for its end.
 func (c *connection) read(idle time.Duration) (frameKind, []byte, error) {
-	c.SetReadDeadline(time.Now().Add(idle))
+	return c.readWithin(idle, 2*idle)
+}
+
+// readWithin waits so long for a frame to begin, and then for its end.
+func (c *connection) readWithin(begin, end time.Duration) (frameKind, []byte, error) {
+	c.SetReadDeadline(time.Now().Add(begin))
 	if _, err := c.in.Peek(1); err != nil {
 		return 0, nil, err
 	}
-	c.SetReadDeadline(time.Now().Add(2 * idle))
+	c.SetReadDeadline(time.Now().Add(end))
 	return readFrame(c.in)
 }
 

@@ -19,6 +19,12 @@ import (
 const (
 	// pullTime bounds one pull, snapshot included.
 	pullTime = 10 * time.Minute
+	// pullPatience is how long connecting may take for a pull, and then the first byte of the answer,
+	// for which nobody has to do more than to look: a connection that stands still, after
+	// losses, must not keep this node from asking somebody else. It doubles with each failure, for
+	// networks that are so slow, and is halved with each success.
+	pullPatience     = time.Second
+	pullPatienceMost = 8 * time.Second
 	// maxSnapshotBytes bounds what a snapshot may unpack to.
 	maxSnapshotBytes = 1 << 30
 	// maxWindow bounds the memory of the zstd decoder, whatever a snapshot asks for.
@@ -34,6 +40,8 @@ var (
 type puller struct {
 	peer *Peer
 	poke chan struct{} // holds one when there is something to do
+	// patience is for run alone, see pullPatience.
+	patience time.Duration
 
 	mu     sync.Mutex // guards what is below
 	wanted map[StreamID]*want
@@ -50,7 +58,7 @@ type want struct {
 }
 
 func newPuller(p *Peer) *puller {
-	return &puller{peer: p, poke: make(chan struct{}, 1), wanted: map[StreamID]*want{}, planes: map[*course]Member{}}
+	return &puller{peer: p, poke: make(chan struct{}, 1), patience: pullPatience, wanted: map[StreamID]*want{}, planes: map[*course]Member{}}
 }
 
 // want asks for what leads to a genuine head that a member has.
@@ -105,7 +113,7 @@ func (q *puller) pullPlanes() {
 			q.failed(c.ID(), from, err)
 			continue
 		}
-		q.peer.counters.pulls.add(1)
+		q.succeeded()
 	}
 }
 
@@ -194,9 +202,8 @@ func (q *puller) source(w *want, fit func(Member) bool) Member {
 
 // note learns from a pull how to do the next one.
 func (q *puller) note(s Stream, source Member, err error) {
-	p := q.peer
 	if err == nil {
-		p.counters.pulls.add(1)
+		q.succeeded()
 		return
 	}
 	q.failed(s.ID(), source, err)
@@ -214,7 +221,13 @@ func (q *puller) note(s Stream, source Member, err error) {
 	}
 }
 
+func (q *puller) succeeded() {
+	q.patience = max(q.patience/2, pullPatience)
+	q.peer.counters.pulls.add(1)
+}
+
 func (q *puller) failed(stream StreamID, source Member, err error) {
+	q.patience = min(2*q.patience, pullPatienceMost)
 	q.peer.counters.pullsFailed.add(1)
 	q.peer.log.Debug("pull failed", "from", string(source.ID), "stream", int(stream), "err", err)
 }
@@ -223,7 +236,7 @@ func (q *puller) failed(stream StreamID, source Member, err error) {
 func (p *Peer) pullFrom(s Stream, source Member) error {
 	ctx, cancel := context.WithTimeout(p.ctx, pullTime)
 	defer cancel()
-	c, theirs, err := p.open(ctx, source, toPull)
+	c, theirs, err := p.openPull(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -232,8 +245,8 @@ func (p *Peer) pullFrom(s Stream, source Member) error {
 	if err := c.write(framePull, point{s.ID(), before}.encode()); err != nil {
 		return err
 	}
-	for {
-		kind, body, err := c.read(idleTime)
+	for begin := p.puller.patience; ; begin = idleTime {
+		kind, body, err := c.readWithin(begin, 2*idleTime)
 		if err != nil {
 			return err
 		}
@@ -262,6 +275,20 @@ func (p *Peer) pullFrom(s Stream, source Member) error {
 			return err
 		}
 	}
+}
+
+// openPull connects to ask for something, and closes the connection when ctx is over.
+func (p *Peer) openPull(ctx context.Context, source Member) (*connection, hello, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	slow := time.AfterFunc(p.puller.patience, cancel)
+	c, theirs, err := p.open(ctx, source, toPull)
+	if err == nil && !slow.Stop() {
+		err = errors.Join(context.DeadlineExceeded, c.Close())
+	}
+	if err != nil {
+		cancel()
+	}
+	return c, theirs, err
 }
 
 func (p *Peer) takeDelta(from Member, s Stream, body []byte) error {

@@ -35,19 +35,28 @@ func (c *cluster) onRoster() {
 
 func newRoster(c *cluster, p *Peer) (swim, error) {
 	r := &roster{peer: p, packets: p.o.Packets, done: make(chan struct{})}
+	self := c.named(p.o.Meta.ID)
 	for _, n := range c.nodes {
 		boots := n.boots
-		if n.peer == nil && n.id() != p.o.Meta.ID {
+		if n.peer == nil && n != self {
 			boots++ // it will be started
 		}
-		ip := netip.MustParseAddr(n.ip)
-		p.members.NotifyJoin(&memberlist.Node{
-			Name: fullName(n.id(), strconv.Itoa(boots)), Addr: ip.AsSlice(), Port: gossipPort,
-			Meta: encodeMeta(Meta{ID: n.id(), Name: string(n.id()), Role: n.role, Version: "1.0"}),
-		})
+		p.members.NotifyJoin(listed(n, boots))
+		if n.peer != nil && n != self && self.boots > 1 { // it returns
+			n.peer.members.NotifyLeave(listed(self, self.boots-1))
+			n.peer.members.NotifyJoin(listed(self, self.boots))
+		}
 	}
 	go r.read()
 	return r, nil
+}
+
+// listed is a boot of a node as memberlist describes it.
+func listed(n *node, boots int) *memberlist.Node {
+	return &memberlist.Node{
+		Name: fullName(n.id(), strconv.Itoa(boots)), Addr: netip.MustParseAddr(n.ip).AsSlice(), Port: gossipPort,
+		Meta: encodeMeta(Meta{ID: n.id(), Name: string(n.id()), Role: n.role, Version: "1.0"}),
+	}
 }
 
 func (r *roster) read() {
