@@ -3,6 +3,7 @@ package agenttest_test
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"grapevine/agent/api"
 	"grapevine/agent/cluster"
 	"grapevine/agent/identity"
+	"grapevine/kv"
 	"grapevine/kv/memnet"
 )
 
@@ -222,7 +224,22 @@ func TestAdopt(t *testing.T) {
 		}
 		n.Change = func(o *cluster.Options) { o.Adopt = true }
 		n.Start()
+		bare := make(chan bool, 1)
+		go func(store *kv.Store) { // what it serves at every moment
+			for {
+				changed := store.Changed()
+				who, _ := store.View().Get("app/who")
+				if string(who.Value) != `"other"` {
+					bare <- len(who.Value) == 0
+					return
+				}
+				<-changed
+			}
+		}(n.Store)
 		n.Await("the other cluster's keys", 10*time.Second, func() bool { return n.Get("app/who") == `"one"` })
+		if <-bare {
+			t.Error("for a moment it served nothing")
+		}
 		if got := n.Get("app/mine"); got != "" {
 			t.Errorf("it still has its own key: %s", got)
 		}
@@ -237,6 +254,49 @@ func TestAdopt(t *testing.T) {
 		n.Start()
 		n.MustSet("app/again", "1")
 		one.Nodes[0].Await("the change", 5*time.Second, func() bool { return one.Nodes[0].Get("app/again") == "1" })
+	})
+}
+
+// A crash after it has become a member of the other cluster, and before it has that
+// one's state, leaves a node that serves its own and goes on where it was.
+func TestAdoptionOutlivesACrash(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		network := memnet.New(1)
+		one := agenttest.Simulate(t, network, 2)
+		one.Nodes[0].MustSet("app/who", `"one"`)
+		other := agenttest.NewSimulation(t, network, "10.0.1")
+		other.Grow(1, "voter")
+		n := other.Nodes[0]
+		n.MustSet("app/who", `"other"`)
+		n.Stop()
+		dials := 0
+		n.Joins(one.Nodes[0].Token("edge")).Change = func(o *cluster.Options) {
+			dial := o.Port.Dial
+			o.Adopt, o.Port.Dial = true, func(ctx context.Context, address string) (net.Conn, error) {
+				if dials++; dials > 1 {
+					return nil, errors.New("cut off")
+				}
+				return dial(ctx, address)
+			}
+		}
+		n.Start()
+		n.Await("to be let in", 10*time.Second, func() bool {
+			_, err := n.Set("app/who", `"x"`, time.Millisecond)
+			return err != nil && strings.Contains(err.Error(), "in place of its own")
+		})
+		<-time.After(time.Minute)
+		if got := n.Get("app/who"); got != `"other"` {
+			t.Errorf("before it has the state it serves %s", got)
+		}
+		n.Crash()
+		n.Change = func(o *cluster.Options) { o.Join = nil }
+		n.Start()
+		n.Await("the other cluster's keys", 30*time.Second, func() bool { return n.Get("app/who") == `"one"` })
+		n.MustSet("app/who", `"all"`)
+		one.Nodes[1].Await("the change", 5*time.Second, func() bool { return one.Nodes[1].Get("app/who") == `"all"` })
+		if alarms := one.Nodes[0].Cluster.Standing().Alarms; len(alarms) > 0 {
+			t.Errorf("alarms %q", alarms)
+		}
 	})
 }
 

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"grapevine/agent/identity"
-	"grapevine/kv"
 	"grapevine/kv/consensus"
 )
 
@@ -46,6 +46,12 @@ func (n *Node) bootstrap(raft *consensus.Raft, server string) error {
 
 // join asks to be let in until it is, or is refused for good.
 func (n *Node) join() error {
+	holds := n.o.Store.View().Rev().Rev > 0
+	if holds {
+		if err := n.markAdoption(adoption{n.o.Join.Token.Cluster.String(), n.o.Join.seeds()}); err != nil {
+			return err
+		}
+	}
 	id, joined, err := identity.Join(n.ctx, n.identity(), identity.Joining{
 		Token: n.o.Join.Token, Seeds: n.o.Join.Seeds, Role: n.o.Role, Version: n.o.Version, Address: n.advertise.Address.String(),
 		Adopt: true, // mayGiveUp has been asked
@@ -55,7 +61,13 @@ func (n *Node) join() error {
 		return fmt.Errorf("joining cluster %s: %w", n.o.Join.Token.Cluster, err)
 	}
 	n.o.Logger.Info("joined a cluster", "cluster", id.Cluster().ID().String(), "role", string(id.Role()))
-	if err := n.giveUp(); err != nil {
+	seeds := slices.Concat(joined.Seeds, n.o.Join.seeds())
+	if holds {
+		err = n.adopt(id, seeds)
+	} else {
+		err = n.beginAnew()
+	}
+	if err != nil {
 		return err
 	}
 	return n.enter(id, joined.Seeds)
@@ -63,30 +75,6 @@ func (n *Node) join() error {
 
 func (n *Node) dialToJoin(ctx context.Context, address string) (net.Conn, error) {
 	return n.o.Port.Dial(ctx, address)
-}
-
-// giveUp makes the node one that holds nothing of a cluster, so that it takes all
-// from the one that it has joined. What it held stays beside the store, see
-// kv.Store.Restore.
-func (n *Node) giveUp() error {
-	for _, name := range []string{localFounding, localLeft} {
-		if err := n.o.Store.DeleteLocal(name); err != nil {
-			return err
-		}
-	}
-	if n.o.Store.View().Rev().Rev == 0 {
-		return n.nextServer()
-	}
-	blank, err := kv.Open(kv.Options{})
-	if err != nil {
-		return err
-	}
-	defer blank.Close()
-	n.o.Logger.Warn("what the node held of another cluster is given up", "rev", n.o.Store.View().Rev().String())
-	if err := n.o.Store.Restore(blank.Snapshot()); err != nil {
-		return err
-	}
-	return n.nextServer()
 }
 
 // nextServer puts raft's folder out of the way and gives the node another id in

@@ -29,6 +29,10 @@ type Node struct {
 	// outside is why the node is in no cluster now.
 	outside error
 	served  served
+
+	// adopts is who the node is, while it has to take its cluster's state before it
+	// enters; nil when it has not. It is for New and Run.
+	adopts *identity.Identity
 }
 
 // served is what the node serves.
@@ -59,6 +63,10 @@ func New(o Options) (_ *Node, err error) {
 	id, err := identity.Open(n.identity())
 	switch {
 	case errors.Is(err, identity.ErrNoMember) && o.Join != nil:
+		if rev := o.Store.View().Rev(); rev.Rev > 0 && !o.Adopt {
+			return nil, fmt.Errorf("this node holds revision %s, and its identity is not there, so that nobody knows of which cluster that is: "+
+				"put the identity back, start it with another --data-dir, or with --adopt to give up what it holds", rev)
+		}
 		n.outside = errJoining
 		return n, nil
 	case errors.Is(err, identity.ErrNoMember):
@@ -89,6 +97,10 @@ func (e *raftError) Error() string { return e.err.Error() }
 // resume enters the cluster of which the node is a member, or prepares to join
 // another.
 func (n *Node) resume(id *identity.Identity) error {
+	if a, adopts := n.adoption(); adopts && a.cluster == id.Cluster().ID().String() {
+		n.outside, n.adopts = errAdopting, id
+		return nil
+	}
 	if left, has := n.o.Store.Local(localLeft); has && string(left) == id.Cluster().ID().String() && n.o.Join == nil {
 		n.outside = &api.RefusedError{Reason: fmt.Sprintf("this node has left cluster %s; start it with --join to return", left)}
 		return nil
@@ -158,19 +170,36 @@ func (n *Node) Advertised() mux.Advertised { return n.advertise }
 // Run does what the node has to do beside answering, until Close. It returns when
 // that is over, or an error when the node can't be in its cluster.
 func (n *Node) Run() error {
-	if n.member.Load() == nil && n.o.Join != nil {
-		if err := n.join(); err != nil {
-			if n.ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
+	var err error
+	switch {
+	case n.adopts != nil:
+		err = n.adoptAndEnter(n.adopts)
+	case n.member.Load() == nil && n.o.Join != nil:
+		err = n.join()
+	}
+	if n.ctx.Err() != nil && n.member.Load() == nil {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if m := n.member.Load(); m != nil {
 		return m.run()
 	}
 	<-n.ctx.Done()
 	return nil
+}
+
+// adoptAndEnter goes on with an adoption that an earlier start has not finished.
+func (n *Node) adoptAndEnter(id *identity.Identity) error {
+	a, _ := n.adoption()
+	if n.o.Join != nil && n.o.Join.Token.Cluster == id.Cluster().ID() {
+		a.seeds = append(a.seeds, n.o.Join.seeds()...)
+	}
+	if err := n.adopt(id, a.seeds); err != nil {
+		return err
+	}
+	return n.enter(id, a.seeds)
 }
 
 // Close ends the node's part in its cluster, which it remains a member of. A leader
