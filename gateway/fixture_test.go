@@ -51,7 +51,12 @@ func start(t *testing.T, static string, use ...func(*gateway.Gateway)) *fixture 
 
 func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.Gateway)) *fixture {
 	t.Helper()
-	f := newFixture(t, store, static)
+	return startWith(t, store, gateway.Options{Static: parse(t, static)}, use...)
+}
+
+func startWith(t *testing.T, store *kv.Store, o gateway.Options, use ...func(*gateway.Gateway)) *fixture {
+	t.Helper()
+	f := newFixture(t, store, o)
 	for _, u := range use {
 		u(f.gateway)
 	}
@@ -74,9 +79,9 @@ func startOn(t *testing.T, store *kv.Store, static string, use ...func(*gateway.
 }
 
 // newFixture has a gateway that serves nothing so far.
-func newFixture(t *testing.T, store *kv.Store, static string) *fixture {
-	t.Helper()
-	return &fixture{t: t, store: store, gateway: gateway.New(gateway.Options{Source: store, Keeper: store, Static: parse(t, static)})}
+func newFixture(t *testing.T, store *kv.Store, o gateway.Options) *fixture {
+	o.Source, o.Keeper = store, store
+	return &fixture{t: t, store: store, gateway: gateway.New(o)}
 }
 
 // overNetHTTP has the tests use net/http's server, which serves HTTP/2 and the

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"grapevine/gateway"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
@@ -19,7 +20,7 @@ func inTime(t *testing.T, test func(t *testing.T, f *fixture)) {
 			t.Fatal(err)
 		}
 		defer store.Close()
-		f := newFixture(t, store, "")
+		f := newFixture(t, store, gateway.Options{})
 		if err := f.gateway.Load(); err != nil {
 			t.Fatal(err)
 		}
