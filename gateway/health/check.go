@@ -36,12 +36,10 @@ const maxHead = 64 << 10
 
 // asker asks one check's question.
 type asker struct {
-	check     Check
-	dial      Dial
-	statuses  []string
-	transport *http.Transport
-	request   *http.Request
-	conn      net.Conn // of the question that is being asked
+	check    Check
+	dial     Dial
+	statuses []string
+	request  *http.Request // nil for a connection alone
 }
 
 func newAsker(c Check, dial Dial) *asker {
@@ -51,12 +49,6 @@ func newAsker(c Check, dial Dial) *asker {
 	}
 	if c.Path == "" {
 		return a
-	}
-	a.transport = &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return a.conn, nil },
-		// A connection for each: that a destination still takes some is part of the question.
-		DisableKeepAlives: true, DisableCompression: true, ForceAttemptHTTP2: true,
-		MaxResponseHeaderBytes: maxHead,
 	}
 	scheme, host, _ := strings.Cut(c.Address, "://")
 	a.request = &http.Request{
@@ -86,12 +78,18 @@ func (a *asker) answer(ctx context.Context) error {
 	// Here, and not when the transport comes to it: no check begins before the one
 	// before has ended.
 	defer conn.Close()
-	if a.transport == nil {
+	if a.request == nil {
 		return nil
 	}
-	a.conn = conn
-	defer a.transport.CloseIdleConnections() // HTTP/2 keeps its own
-	response, err := a.transport.RoundTrip(a.request.WithContext(ctx))
+	// A transport, and so a connection, for each question: that a destination still
+	// takes some is part of it.
+	transport := &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		DisableKeepAlives: true, DisableCompression: true, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: maxHead,
+	}
+	defer transport.CloseIdleConnections() // HTTP/2 keeps its own
+	response, err := transport.RoundTrip(a.request.WithContext(ctx))
 	if err != nil {
 		return err
 	}
