@@ -109,20 +109,31 @@ func (a *Agent) Open() (err error) {
 // openCluster makes the node's part in its cluster. Other nodes may ask peers from then on.
 func (a *Agent) openCluster(peers http.Handler) (err error) {
 	if a.listeners.cluster.Listener == nil {
-		return nil
+		return a.announceAlone()
 	}
 	s := a.settings
 	a.cluster, err = cluster.New(cluster.Options{
 		ID: a.id, Name: s.node, Region: s.region, Version: a.config.Version,
 		Store: a.store, Check: a.gateway.Check, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
 		Join: s.cluster.join, Role: s.cluster.role, Adopt: a.config.Adopt, Insecure: a.config.Insecure,
-		API: peers, Stop: a.leave, Logger: a.logger,
+		API: peers, Stop: a.leave, Logger: a.logger, Build: a.config.Build, Addresses: a.Addresses(),
 	})
 	if err != nil {
 		return err
 	}
 	a.report(a.gateway.Table())
 	return nil
+}
+
+// announceAlone is for a node that is in no cluster: nobody knows another incarnation of it, and nobody is there to be
+// told what it is.
+func (a *Agent) announceAlone() error {
+	own, err := a.store.Own(kv.OwnerID(a.id))
+	if err != nil {
+		return err
+	}
+	_, err = own.Begin(0)
+	return err
 }
 
 // leave has the agent stop because the node has left its cluster.

@@ -7,6 +7,7 @@ const (
 	exitFailure = 1 // a port, the lock, the data directory
 	exitUsage   = 2 // a flag or an environment variable
 	exitInvalid = 3 // a static file
+	exitFenced  = 11
 )
 
 // exitError is an error that knows the process's exit code.

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"grapevine/agent/api"
+	"grapevine/agent/cluster"
 	"grapevine/kv/gossip"
 )
 
@@ -12,12 +13,14 @@ type clusterView interface {
 	Members() []api.Member
 	Standing() api.Standing
 	Counts() gossip.Counts
+	Owners() cluster.Owners
 }
 
 // clusterMetrics reads the series of a cluster when they are asked for.
 type clusterMetrics struct {
 	members, voters, leads, leader, stale, behind, alarms *prometheus.Desc
 	packets, changes, pulls, snapshots                    *prometheus.Desc
+	owners, owned, frozen, freezes, silenced              *prometheus.Desc
 
 	of clusterView
 }
@@ -38,6 +41,11 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 		packets:   desc("gossip_packets_total", "Messages of gossip with how far a node is, by what became of them: sent, received, dropped, bad.", "outcome"),
 		changes:   desc("gossip_changes_total", "Changes of the store, by way: pushed to neighbours, received, applied.", "way"),
 		pulls:     desc("gossip_pulls_total", "Fetching of what was missing, by outcome: done, failed, served, busy.", "outcome"),
+		owners:    desc("owners", "Nodes that own ephemeral keys, by what this one believes of them (active, orphaned, hidden).", "state"),
+		owned:     desc("ephemeral_keys", "Ephemeral keys that are shown."),
+		frozen:    desc("orphans_frozen", "1 while orphaned keys are kept beyond their time, since so many nodes died at once that this one may be cut off."),
+		freezes:   desc("orphan_freezes_total", "How often so many nodes died at once."),
+		silenced:  desc("orphans_silenced_total", "Orphaned keys that are no longer used since nobody answered there."),
 		snapshots: desc("gossip_snapshots_total", "Whole stores, by whether they were taken or served.", "way"),
 	}
 }
@@ -46,6 +54,7 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 func (m *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		m.members, m.voters, m.leads, m.leader, m.stale, m.behind, m.alarms, m.packets, m.changes, m.pulls, m.snapshots,
+		m.owners, m.owned, m.frozen, m.freezes, m.silenced,
 	} {
 		to <- desc
 	}
@@ -73,7 +82,22 @@ func (m *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.leader, one(s.Leader != ""))
 	gauge(m.stale, one(s.Stale))
 	gauge(m.alarms, float64(len(s.Alarms)))
+	m.collectOwners(to)
 	m.collectCounts(to)
+}
+
+func (m *clusterMetrics) collectOwners(to chan<- prometheus.Metric) {
+	put := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, kind, v, labels...)
+	}
+	o := m.of.Owners()
+	for state, n := range map[string]int{"active": o.Active, "orphaned": o.Orphaned, "hidden": o.Hidden} {
+		put(m.owners, prometheus.GaugeValue, float64(n), state)
+	}
+	put(m.owned, prometheus.GaugeValue, float64(o.Keys))
+	put(m.frozen, prometheus.GaugeValue, one(o.Frozen))
+	put(m.freezes, prometheus.CounterValue, float64(o.Freezes))
+	put(m.silenced, prometheus.CounterValue, float64(o.Silenced))
 }
 
 func (m *clusterMetrics) collectCounts(to chan<- prometheus.Metric) {

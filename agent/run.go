@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+
+	"grapevine/agent/cluster"
 )
 
 // signalQueue holds more signals than a person can send before they are obeyed; what is beyond it is dropped, and the
@@ -87,7 +89,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.logger.Info("the node has left its cluster")
 	case failed = <-g.ended:
 	}
-	return exit(exitFailure, errors.Join(failed, a.shutdown(&g, stopCompiling, stopLogging)))
+	code := exitFailure
+	if errors.As(failed, new(*cluster.FencedError)) {
+		code = exitFenced
+	}
+	return exit(code, errors.Join(failed, a.shutdown(&g, stopCompiling, stopLogging)))
 }
 
 // Force makes a shutdown that is under way wait for nobody, and one to come as well.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -79,8 +78,12 @@ func writeDetail(w io.Writer, e api.Envelope) error {
 		{"created", "at revision " + shortRev(e.CreateRev)},
 		{"version", fmt.Sprint(e.Version)},
 		{"by", e.By},
-		{"at", e.At.Format(time.RFC3339)},
+		{"at", clock(e.At)},
 	}}
+	if o := e.Owner; o != nil {
+		facts.rows = append(facts.rows, []string{"owner", fmt.Sprintf("node %s, start %d, change %d%s%s",
+			o.Node, o.Incarnation, o.Seq, when(o.Draining, ", draining"), when(o.Orphaned, ", not reachable from here"))})
+	}
 	if e.Reason != "" {
 		facts.rows = append(facts.rows, []string{"message", e.Reason})
 	}

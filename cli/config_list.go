@@ -84,7 +84,7 @@ func keyTable(entries []api.Envelope, long, values bool, now time.Time) table {
 	for _, e := range entries {
 		row := []string{e.Key, shortRev(e.ModRev), age(e.At, now), e.By}
 		if long {
-			row = append(row, shortRev(e.CreateRev), fmt.Sprint(e.Version), e.At.Format(time.RFC3339), e.Reason)
+			row = append(row, shortRev(e.CreateRev), fmt.Sprint(e.Version), clock(e.At), e.Reason)
 		}
 		if values {
 			row = append(row, compact(e.Value))

@@ -16,7 +16,20 @@ func shortRev(rev string) string {
 }
 
 // age is the time since then in its two largest units at most. A clock that is behind makes it zero.
-func age(then, now time.Time) string { return lasting(now.Sub(then)) }
+func age(then, now time.Time) string {
+	if then.IsZero() {
+		return "-"
+	}
+	return lasting(now.Sub(then))
+}
+
+// clock is a time as RFC 3339 has it, "-" for none.
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
 
 // lasting is a duration in its two largest units at most; none is below zero.
 func lasting(d time.Duration) string {
@@ -48,4 +61,12 @@ func plural(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// when is a text where something holds, else nothing.
+func when(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
 }

@@ -47,6 +47,9 @@ func (c Compare) check() error {
 	if _, err := ParseKey(string(c.Key)); err != nil {
 		return err
 	}
+	if err := checkOperators(c.Key); err != nil {
+		return err
+	}
 	if c.Target < TargetModRev || c.Target > TargetAbsent {
 		return fmt.Errorf("compare on key %q: unknown target %d", c.Key, c.Target)
 	}

@@ -13,10 +13,13 @@ func readable(s string) (kv.Key, error) {
 		return "", err
 	}
 	canonical, err := spec.CanonicalKey(s)
-	if err != nil {
-		return "", fail(codeBadKey, "%v", err).about(s)
+	switch {
+	case err == nil:
+		return kv.Key(canonical), nil
+	case spec.Ephemeral(s): // the nodes write it, and everybody may read it
+		return kv.Key(s), nil
 	}
-	return kv.Key(canonical), nil
+	return "", fail(codeBadKey, "%v", err).about(s)
 }
 
 // writable is a key that an operator may write.
@@ -26,6 +29,9 @@ func writable(s string) (kv.Key, error) {
 	case err != nil:
 		return "", err
 	case spec.Ephemeral(string(key)):
+		if _, err := spec.CanonicalKey(s); err != nil {
+			return "", fail(codeBadKey, "%v", err).about(s)
+		}
 		return "", fail(codeBadKey, "key %q: lives as long as the connection of who announces it, so announce it instead of writing it", s).about(s)
 	}
 	return key, checkOwner(s)

@@ -85,7 +85,17 @@ func envelope(e kv.Entry) Envelope {
 	return Envelope{
 		Key: string(e.Key), Value: value, Encoding: encoding, Class: class(e.Key),
 		ModRev: e.ModRev.String(), CreateRev: e.CreateRev.String(), Version: e.Version,
-		By: e.By, Reason: e.Message, At: e.At,
+		By: e.By, Reason: e.Message, At: e.At, Owner: ownerOf(e),
+	}
+}
+
+func ownerOf(e kv.Entry) *Owner {
+	if e.Own == nil {
+		return nil
+	}
+	return &Owner{
+		Node: string(e.Own.Owner), Incarnation: e.Own.Mark.Incarnation, Seq: e.Own.Mark.Seq,
+		Draining: e.Own.Draining, Orphaned: e.Own.Orphaned,
 	}
 }
 

@@ -25,7 +25,8 @@ type Change struct {
 	Encoding Encoding        `json:"encoding,omitempty" doc:"how a value that is not JSON is held: text, or base64"`
 	ModRev   string          `json:"modRev" doc:"the revision of the change"`
 	By       string          `json:"by,omitempty" doc:"who made it"`
-	At       time.Time       `json:"at" doc:"when, by the writer's clock"`
+	At       time.Time       `json:"at,omitzero" doc:"when, by the writer's clock; none for an ephemeral key"`
+	Owner    *Owner          `json:"owner,omitempty" doc:"whose an ephemeral key is; such keys have no history: a watch gets each as it is by then"`
 }
 
 // Sync is the data of a sync event: all up to this revision has been sent.
@@ -176,13 +177,15 @@ func (s *stream) send(batch kv.Batch) error {
 			id = batch.Rev.String()
 		}
 		if e.Type == kv.EventDelete {
-			s.event("delete", id, Change{Key: string(e.Entry.Key), ModRev: e.Entry.ModRev.String(), By: e.Entry.By, At: e.Entry.At})
+			s.event("delete", id, Change{
+				Key: string(e.Entry.Key), ModRev: e.Entry.ModRev.String(), By: e.Entry.By, At: e.Entry.At, Owner: ownerOf(e.Entry),
+			})
 			continue
 		}
 		value, encoding := wireValue(e.Entry.Value)
 		s.event("put", id, Change{
 			Key: string(e.Entry.Key), Value: value, Encoding: encoding,
-			ModRev: e.Entry.ModRev.String(), By: e.Entry.By, At: e.Entry.At,
+			ModRev: e.Entry.ModRev.String(), By: e.Entry.By, At: e.Entry.At, Owner: ownerOf(e.Entry),
 		})
 	}
 	s.sent = batch.Rev

@@ -21,7 +21,18 @@ type Envelope struct {
 	Version   uint64          `json:"version" doc:"how often it was written since it was created"`
 	By        string          `json:"by" doc:"who wrote it: a user of this machine, or tcp:address"`
 	Reason    string          `json:"reason,omitempty" doc:"the message of that write"`
-	At        time.Time       `json:"at" doc:"when it was written, by the writer's clock"`
+	At        time.Time       `json:"at,omitzero" doc:"when it was written, by the writer's clock; none for an ephemeral key"`
+	// Owner is nil of an operator's key.
+	Owner *Owner `json:"owner,omitempty" doc:"whose an ephemeral key is; then the revisions count this node's own view of such keys, in epoch 0"`
+}
+
+// Owner is the node to which an ephemeral key belongs.
+type Owner struct {
+	Node        string `json:"node" doc:"the id of the node"`
+	Incarnation uint64 `json:"incarnation" doc:"which of its starts wrote the key"`
+	Seq         uint64 `json:"seq" doc:"which of its changes since then"`
+	Draining    bool   `json:"draining" doc:"it asks for no new work"`
+	Orphaned    bool   `json:"orphaned" doc:"this node can't reach it"`
 }
 
 // Written answers a PUT and a PATCH.

@@ -230,22 +230,16 @@ type NodeFacts struct {
 // nodePrefix is where the facts of nodes stand.
 const nodePrefix = "gateway/nodes/"
 
-// Facts announces what a node is. It is told again whenever something of it changes.
-func Facts(own *kv.Own, id string, facts NodeFacts) error {
-	value, err := json.Marshal(facts)
-	if err != nil {
-		return err
-	}
-	return own.Put(kv.Key(nodePrefix+id), value)
-}
-
 // tellFacts announces what this node is, if that has changed.
 func (a *announcer) tellFacts() {
 	o := a.m.n.o
-	err := Facts(a.own, o.ID, NodeFacts{
+	value, err := json.Marshal(NodeFacts{
 		Name: o.Name, Version: o.Version, Build: o.Build, Region: o.Region, Role: a.m.role().String(),
 		Address: a.m.n.advertise.Address.String(), Addresses: o.Addresses,
 	})
+	if err == nil {
+		err = a.own.Put(kv.Key(nodePrefix+o.ID), value)
+	}
 	if err != nil {
 		o.Logger.Error("the node's facts are not announced", "err", err)
 	}
