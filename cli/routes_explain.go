@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -64,6 +65,7 @@ func explainRequest(c *urfave.Context) request {
 func writeExplanation(w io.Writer, e gateway.Explanation, style style) error {
 	var b strings.Builder
 	writeVerdict(&b, e)
+	writeState(&b, e)
 	if len(e.Candidates) > 0 {
 		b.WriteByte('\n')
 		_ = candidateTable(e.Candidates, style).write(&b) // a strings.Builder takes everything
@@ -132,15 +134,75 @@ func writeForward(b *strings.Builder, f gateway.Forward) {
 		}
 		rows = append(rows, []string{title, field})
 	}
-	rows = append(rows, []string{"cluster", f.Cluster + ", " + f.Balancing})
+	cluster := f.Cluster + ", " + f.Balancing
+	if f.Panic {
+		cluster += ", in panic: all are asked"
+	}
+	rows = append(rows, []string{"cluster", cluster})
+	if f.Breaker != nil {
+		rows = append(rows, []string{"breaker", breakerLine(*f.Breaker)})
+	}
 	_ = table{rows: rows}.write(b)
 	if len(f.Destinations) == 0 {
 		return
 	}
 	b.WriteByte('\n')
-	t := table{head: []string{"DESTINATION", "WEIGHT", "IN FLIGHT"}}
+	t := table{head: []string{"DESTINATION", "WEIGHT", "IN FLIGHT", "HEALTH", "USE"}}
 	for _, d := range f.Destinations {
-		t.rows = append(t.rows, []string{d.Address, fmt.Sprint(d.Weight), fmt.Sprint(d.InFlight)})
+		use := d.Use
+		if d.Address == f.Chosen {
+			use = "next"
+		}
+		t.rows = append(t.rows, []string{d.Address, fmt.Sprint(d.Weight), fmt.Sprint(d.InFlight), healthOf(d), use})
+	}
+	_ = t.write(b)
+}
+
+func breakerLine(k gateway.ForwardBreaker) string {
+	line := fmt.Sprintf("%s, %d of %s failed", k.State, k.Failures, plural(k.Successes+k.Failures, "call"))
+	if k.OpenForMs > 0 {
+		line += ", open for " + span(k.OpenForMs)
+	}
+	return line
+}
+
+// healthOf is what is known of a destination, and what the configuration says unless that is the usual.
+func healthOf(d gateway.ForwardDestination) string {
+	text := d.Health
+	if d.Status != "" && d.Status != "healthy" {
+		text += ", " + d.Status
+	}
+	if d.Region != "" {
+		text += ", in " + d.Region
+	}
+	if d.Why != "" {
+		text += ": " + d.Why
+	}
+	return text
+}
+
+// writeState says what the state of the node makes of the request: maintenance, and a split.
+func writeState(b *strings.Builder, e gateway.Explanation) {
+	for _, row := range maintenanceRows(e.Maintenance, time.Now()) {
+		fmt.Fprintf(b, "%s of %s\n", row[0], printable(row[1]))
+	}
+	if len(e.Split) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	t := table{head: []string{"SPLIT", "WEIGHT", "CHOICE"}}
+	for _, part := range e.Split {
+		var notes []string
+		if part.Chosen {
+			notes = append(notes, "chosen")
+		}
+		if part.Conditional {
+			notes = append(notes, "by header or cookie")
+		}
+		if part.Maintenance {
+			notes = append(notes, "under maintenance")
+		}
+		t.rows = append(t.rows, []string{part.Cluster, fmt.Sprint(part.Weight), cmp.Or(strings.Join(notes, ", "), "-")})
 	}
 	_ = t.write(b)
 }

@@ -23,7 +23,11 @@ func TestExplanations(t *testing.T) {
 				},
 				Forward: &gateway.Forward{
 					Cluster: "shop", Balancing: "leastRequest", Method: "POST", Target: "/x?a=1", Host: "api.test", Fields: []string{"X-A: 1", "X-B: 2"},
-					Destinations: []gateway.ForwardDestination{{Address: "http://h:80", Weight: 5}, {Address: "http://long.host.test:8080", Weight: 1, InFlight: 12}},
+					Destinations: []gateway.ForwardDestination{
+						{Address: "http://h:80", Weight: 5, Health: "healthy", Use: "yes"},
+						{Address: "http://long.host.test:8080", Weight: 1, InFlight: 12, Health: "unhealthy", Why: "503", Region: "eu", Use: "last"},
+					},
+					Chosen: "http://h:80", Breaker: &gateway.ForwardBreaker{State: "open", Successes: 3, Failures: 7, OpenForMs: 2500},
 				},
 			},
 			"POST /shop//x, host api.test: taken by route shop\n" +
@@ -40,10 +44,11 @@ func TestExplanations(t *testing.T) {
 				"fields     X-A: 1\n" +
 				"           X-B: 2\n" +
 				"cluster    shop, leastRequest\n" +
+				"breaker    open, 7 of 10 calls failed, open for 2.5 s\n" +
 				"\n" +
-				"DESTINATION                 WEIGHT  IN FLIGHT\n" +
-				"http://h:80                 5       0\n" +
-				"http://long.host.test:8080  1       12\n",
+				"DESTINATION                 WEIGHT  IN FLIGHT  HEALTH                  USE\n" +
+				"http://h:80                 5       0          healthy                 next\n" +
+				"http://long.host.test:8080  1       12         unhealthy, in eu: 503  last\n",
 		},
 		"answered by the route": {
 			gateway.Explanation{

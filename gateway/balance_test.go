@@ -508,7 +508,7 @@ func TestExplainedBalancing(t *testing.T) {
 	} {
 		f.put("gateway/clusters/c", clusterOf(policy, map[string]int{"a": 7}, map[string]string{"a": address}))
 		got := f.explain("/").Forward
-		if got.Balancing != want || got.Cluster != "c" || !slices.Equal(got.Destinations, []gateway.ForwardDestination{{Address: address, Weight: 7}}) {
+		if got.Balancing != want || got.Cluster != "c" || !slices.Equal(got.Destinations, []gateway.ForwardDestination{{Address: address, Weight: 7, Health: "unknown", Use: "yes"}}) {
 			t.Errorf("%q: %+v; want %s", policy, got, want)
 		}
 	}

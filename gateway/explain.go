@@ -37,8 +37,11 @@ type Explanation struct {
 	Code   string `json:"code,omitempty" doc:"of the problem, when the gateway refuses the request"`
 	Detail string `json:"detail" doc:"what decided, as a sentence"`
 
+	Maintenance []MaintenanceStatus `json:"maintenance,omitempty" doc:"those that are in force for it; one that lets the client through is among them"`
+	Split       []SplitPart         `json:"split,omitempty" doc:"the clusters that the route's requests are divided between"`
+
 	Candidates []Candidate `json:"candidates" doc:"routes whose host and path take the request, in the order in which they are tried"`
-	Forward    *Forward    `json:"forward,omitempty" doc:"what a backend would receive; absent when none would"`
+	Forward    *Forward    `json:"forward,omitempty" doc:"what a backend would receive, if it gets so far; absent when the gateway answers itself"`
 }
 
 // Candidate is a route in the order of those that were tried.
@@ -50,24 +53,6 @@ type Candidate struct {
 	Source string `json:"source" doc:"operator or static"`
 	State  string `json:"state" doc:"taken, failed (a condition does not hold) or later (tried after the one that is taken)"`
 	Why    string `json:"why" doc:"which condition failed, by which rule it comes later, or what decided"`
-}
-
-// Forward is what a backend would receive.
-type Forward struct {
-	Cluster      string               `json:"cluster" doc:"which cluster would get it"`
-	Balancing    string               `json:"balancing" doc:"how one of its destinations is chosen"`
-	Destinations []ForwardDestination `json:"destinations" doc:"which of them there are"`
-	Method       string               `json:"method" doc:"as sent on"`
-	Target       string               `json:"target" doc:"path and query as sent on"`
-	Host         string               `json:"host" doc:"the Host that the backend sees"`
-	Fields       []string             `json:"fields" doc:"header lines as sent on, without those that the gateway gives every request"`
-}
-
-// ForwardDestination is one destination that may get the request.
-type ForwardDestination struct {
-	Address  string `json:"address" doc:"scheme://host:port"`
-	Weight   int    `json:"weight" doc:"its share, relative to the others; 0: no requests"`
-	InFlight int64  `json:"inFlight" doc:"requests that it has from this node now"`
 }
 
 // The states of a candidate.
@@ -230,6 +215,8 @@ func detailOf(err error, allow []string) string {
 
 func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path requestPath, query []byte) {
 	c := r.wouldChoose(&x.Request)
+	e.Split = t.splitOf(r, c)
+	away := t.explainMaintenance(e, c, x.Request.Client)
 	switch {
 	case r.answer != nil:
 		r.serve(x, nil, &path, query)
@@ -237,52 +224,19 @@ func (t *Table) decideRoute(e *Explanation, x *exchange.Exchange, r *route, path
 		if to := x.Response.Fields.Get("Location"); to != nil {
 			e.Detail = fmt.Sprintf("Route %s redirects to %s", r.id, to)
 		}
-		return
 	case c == nil:
 		e.Status, e.Code = 503, "route_quarantined"
 		e.Detail = fmt.Sprintf("Route %s has no valid configuration: %s", r.id, r.planned.problem)
-		return
-	}
-	if err := r.change(x, &path, query); err != nil {
-		failChange(x, err)
-		e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, err.Error()
-		return
-	}
-	e.Forward = c.forwards(x)
-	if c.lineup.Load().pick(0, &x.Request) < 0 {
-		e.Status, e.Code = 503, "no_destination"
-		e.Detail = fmt.Sprintf("Route %s takes it, and its cluster %s has no destination.", r.id, c.id)
-		return
-	}
-	e.Detail = fmt.Sprintf("Route %s forwards it to cluster %s.", r.id, c.id)
-}
-
-// forwards says what of x a destination would get.
-func (c *cluster) forwards(x *exchange.Exchange) *Forward {
-	f := &Forward{
-		Cluster: c.id, Balancing: c.planned.balancing(), Destinations: []ForwardDestination{},
-		Method: x.Request.Method, Target: string(x.Request.Target), Host: string(x.Request.Authority), Fields: []string{},
-	}
-	for _, d := range c.destinations {
-		f.Destinations = append(f.Destinations, ForwardDestination{d.address, d.weight, d.load.Now()})
-	}
-	for _, field := range x.Request.Fields {
-		f.Fields = append(f.Fields, string(field.Name)+": "+string(field.Value))
-	}
-	return f
-}
-
-// balancing is the policy in the words of the configuration.
-func (c *plannedCluster) balancing() string {
-	switch c.policy.LoadBalancing {
-	case "":
-		return "roundRobin"
-	case "hash":
-		if c.policy.HashOn == "" {
-			return "hash on ip"
-		}
-		return "hash on " + string(c.policy.HashOn)
 	default:
-		return c.policy.LoadBalancing
+		if err := r.change(x, &path, query); err != nil {
+			failChange(x, err)
+			e.Status, e.Code, e.Detail = x.Response.Status, x.Reason, err.Error()
+			break
+		}
+		e.Forward = c.forwards(x)
+		e.Status, e.Code, e.Detail = c.would(e.Forward, r, &x.Request)
+	}
+	if away != nil {
+		e.Status, e.Code, e.Detail = 503, codeMaintenance, away.excuse(r)
 	}
 }

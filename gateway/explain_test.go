@@ -236,7 +236,9 @@ func TestExplainOutcome(t *testing.T) {
 		t.Errorf("asked: %+v", e)
 	}
 	want := &gateway.Forward{
-		Cluster: "c", Balancing: "random", Destinations: []gateway.ForwardDestination{{Address: "http://127.0.0.1:1", Weight: 3}, {Address: "http://127.0.0.1:2", Weight: 1}},
+		Cluster: "c", Balancing: "random", Destinations: []gateway.ForwardDestination{
+			{Address: "http://127.0.0.1:1", Weight: 3, Health: "unknown", Use: "yes"}, {Address: "http://127.0.0.1:2", Weight: 1, Health: "unknown", Use: "yes"},
+		},
 		Method: "POST", Target: "/a%2Fb?x=%2f&t=1", Host: "inner.test", Fields: []string{"X-S: 1", "X-L: a", "X-Kept: 1", "X-L: b"},
 	}
 	if diff := cmp.Diff(want, e.Forward); diff != "" {
