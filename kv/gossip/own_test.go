@@ -274,3 +274,34 @@ func TestPitfall13DeletedWhilePartitionedStaysDeleted(t *testing.T) {
 		}
 	})
 }
+
+// Bug case O28: twenty nodes that all restart within three seconds, at random, all see
+// each other alive again, and what each has announced since, round after round.
+func TestO28MassRestart(t *testing.T) {
+	size, rounds := 10, 2
+	if os.Getenv("GRAPEVINE_LONG") != "" {
+		size, rounds = 20, 20
+	}
+	inBubble(t, func(t *testing.T, c *cluster) {
+		o := withOwners(c)
+		o.start(t, size)
+		r := rand.New(rand.NewPCG(28, 1))
+		for round := range rounds {
+			for _, i := range r.Perm(size) {
+				n := c.nodes[i]
+				<-time.After(time.Duration(r.IntN(int(3*time.Second) / size)))
+				n.stop()
+				n.start(t)
+				o.begin(t, n)
+				o.put(t, n, 1, fmt.Sprint(round))
+			}
+			c.wantMembers(t, size, 30*time.Second)
+			o.wantEqual(t, 5*time.Second)
+			for _, n := range c.nodes {
+				if entry, _ := c.nodes[0].store.View().Get(instanceKey(n, 1)); string(entry.Value) != fmt.Sprint(round) {
+					t.Fatalf("round %d: of %s there is %q", round, n.id(), entry.Value)
+				}
+			}
+		}
+	})
+}
