@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"testing"
 
@@ -89,11 +90,23 @@ func proxying(b testing.TB, more ...kv.Op) (ask func()) {
 	}
 }
 
+// guarding takes the requests away from the plain route, to one that asks for
+// retries and every limit, of a cluster with a breaker.
+func guarding(b testing.TB) []kv.Op {
+	cluster := fmt.Appendf(nil, `{"destinations":{"a":%q},"resilience":{"circuitBreaker":{}},"maxConcurrent":100,"maxConnections":100}`, answering(b))
+	route := `{"path":"/r/a","cluster":"guarded","retry":{"attempts":2,"on":["connect","reset","503"]},"limits":{"maxConcurrent":100,"maxBodyBytes":"1MB"}}`
+	return []kv.Op{kv.Put("gateway/clusters/guarded", cluster), kv.Put("gateway/routes/guarded", []byte(route))}
+}
+
 func BenchmarkProxy(b *testing.B) {
-	ask := proxying(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		ask()
+	for name, more := range map[string][]kv.Op{"plain": nil, "guarded": guarding(b)} {
+		b.Run(name, func(b *testing.B) {
+			ask := proxying(b, more...)
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+		})
 	}
 }
 
@@ -105,6 +118,7 @@ func TestProxyAllocatesNothing(t *testing.T) {
 	}
 	for name, more := range map[string][]kv.Op{
 		"plain":                         nil,
+		"guarded":                       guarding(t),
 		"maintenance of other clusters": {kv.Put("gateway/maintenance/other", []byte(`{"enabled":true}`))},
 	} {
 		ask := proxying(t, more...)

@@ -1,0 +1,303 @@
+package gateway_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"grapevine/kv"
+)
+
+// moody is a backend that answers with the status it is told, and counts.
+type moody struct {
+	status atomic.Int64
+	calls  atomic.Int64
+	url    string
+}
+
+func newMoody(t *testing.T) *moody {
+	m := new(moody)
+	m.status.Store(200)
+	m.url = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		m.calls.Add(1)
+		w.WriteHeader(int(m.status.Load()))
+	})
+	return m
+}
+
+// guarded is a cluster whose breaker opens with the third failure of three.
+func guarded(more string, addresses ...string) string {
+	var list []string
+	for i, address := range addresses {
+		list = append(list, fmt.Sprintf(`"d%d":%q`, i, address))
+	}
+	return fmt.Sprintf(`{"destinations":{%s},"health":{"passive":{"enabled":false}},"resilience":{"circuitBreaker":`+
+		`{"failureThreshold":3,"minimumThroughput":3,"breakDuration":"300ms"%s}}}`, strings.Join(list, ","), more)
+}
+
+func onCluster(path, cluster string) string {
+	return fmt.Sprintf(`{"path":%q,"cluster":%q}`, path, cluster)
+}
+
+// A cluster that fails is not asked for a while, and no other one notices; nor does
+// a change elsewhere, or of its destinations, forget that it fails.
+func TestBreaker(t *testing.T) {
+	f := start(t, "")
+	bad, good := newMoody(t), newMoody(t)
+	f.put("gateway/clusters/booking", guarded("", bad.url))
+	f.put("gateway/clusters/billing", guarded("", good.url))
+	f.put("gateway/routes/booking", onCluster("/booking", "booking"))
+	f.put("gateway/routes/billing", onCluster("/billing", "billing"))
+	f.put("gateway/routes/other", onCluster("/other", "booking"))
+	bad.status.Store(503)
+	for range 3 {
+		if got := f.get("/booking"); got.StatusCode != 503 || got.body != "" {
+			t.Fatalf("got %d %q; want the backend's own answer", got.StatusCode, got.body)
+		}
+	}
+	refused := func(path string) {
+		t.Helper()
+		before := bad.calls.Load()
+		got := f.get(path)
+		got.problem(t, 503, "circuit_open")
+		if got.Header.Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q", got.Header.Get("Retry-After"))
+		}
+		if bad.calls.Load() != before {
+			t.Error("the backend was asked")
+		}
+	}
+	refused("/booking")
+	refused("/other") // it is the cluster's breaker, not the route's
+	f.put("gateway/routes/more", onCluster("/more", "booking"))
+	f.put("gateway/clusters/booking", guarded("", bad.url, good.url))
+	refused("/booking")
+	if got := f.get("/billing"); got.StatusCode != 200 {
+		t.Errorf("another cluster answers %d", got.StatusCode)
+	}
+	bad.status.Store(200)
+	<-time.After(350 * time.Millisecond)
+	for range 2 {
+		if got := f.get("/booking"); got.StatusCode != 200 {
+			t.Errorf("after the break: %d", got.StatusCode)
+		}
+	}
+	const rejected = "grapevine_breaker_rejected_total"
+	want := `# HELP ` + rejected + ` Requests answered with 503 since the circuit breaker let none pass.
+# TYPE ` + rejected + ` counter
+` + rejected + `{cluster="booking"} 3
+# HELP grapevine_breaker_transitions_total Changes of a cluster's circuit breaker, by the state that it came to.
+# TYPE grapevine_breaker_transitions_total counter
+grapevine_breaker_transitions_total{cluster="booking",to="closed"} 1
+grapevine_breaker_transitions_total{cluster="booking",to="half-open"} 1
+grapevine_breaker_transitions_total{cluster="booking",to="open"} 1
+`
+	if err := testutil.CollectAndCompare(f.gateway.Collector(), strings.NewReader(want), rejected, "grapevine_breaker_transitions_total"); err != nil {
+		t.Error(err)
+	}
+	f.txn(kv.Delete("gateway/routes/booking"), kv.Delete("gateway/routes/other"), kv.Delete("gateway/routes/more"), kv.Delete("gateway/clusters/booking"))
+	if n := testutil.CollectAndCount(f.gateway.Collector(), rejected, "grapevine_breaker_state", "grapevine_breaker_transitions_total"); n != 0 {
+		t.Errorf("%d series are left of a cluster that is gone", n)
+	}
+}
+
+// What opens a breaker, and what does not.
+func TestBreakerCounts(t *testing.T) {
+	f := start(t, "")
+	release := make(chan struct{})
+	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	defer close(release)
+	broken := func(bytes string) string {
+		return tcp(t, func(conn net.Conn) {
+			defer conn.Close()
+			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				io.WriteString(conn, bytes)
+			}
+		})
+	}
+	status := func(code int) string {
+		return serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) })
+	}
+	for _, tt := range []struct {
+		name, backend, more string
+		opens               bool
+	}{
+		{"unreachable", unused(t), "", true},
+		{"hanging", hang, "", true},
+		{"garbage", broken("nonsense\r\n\r\n"), "", true},
+		{"halfbody", broken("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"), "", true},
+		{"halfchunk", broken("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"), "", true},
+		{"s502", status(502), "", true},
+		{"s504", status(504), "", true},
+		{"s500", status(500), "", false},
+		{"s404", status(404), "", false},
+		{"s429", status(429), "", false},
+		{"own", status(500), `,"failureStatus":["500"]`, true},
+		{"notown", status(503), `,"failureStatus":["500"]`, false},
+	} {
+		f.put("gateway/clusters/"+tt.name, strings.Replace(guarded(tt.more, tt.backend), `"resilience":{`, `"resilience":{"timeout":"30ms",`, 1))
+		f.put("gateway/routes/"+tt.name, onCluster("/"+tt.name, tt.name))
+		for range 6 {
+			response, err := http.Get("http://" + f.address + "/" + tt.name)
+			if err == nil {
+				io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		}
+		got := f.get("/" + tt.name)
+		if opened := strings.Contains(got.body, "circuit_open"); opened != tt.opens {
+			t.Errorf("%s: got %d %q; want it open: %v", tt.name, got.StatusCode, got.body, tt.opens)
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// Clients that don't wait say nothing of the cluster, also when they are the
+// probe.
+func TestBreakerIgnoresClientsThatLeave(t *testing.T) {
+	f := start(t, "")
+	began, left := make(chan struct{}, 100), make(chan struct{}, 100)
+	var slow atomic.Bool
+	slow.Store(true)
+	var status atomic.Int64
+	status.Store(200)
+	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if slow.Load() {
+			began <- struct{}{}
+			<-r.Context().Done()
+			left <- struct{}{}
+		}
+		w.WriteHeader(int(status.Load()))
+	})
+	f.put("gateway/clusters/c", guarded("", backend))
+	f.put("gateway/routes/c", onCluster("/c", "c"))
+	leave := func() {
+		t.Helper()
+		conn, err := net.Dial("tcp", f.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, "GET /c HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-began
+		conn.Close()
+		<-left
+	}
+	for range 10 {
+		leave()
+	}
+	slow.Store(false)
+	<-time.After(20 * time.Millisecond) // what the last one's leaving says is told behind it
+	if got := f.get("/c"); got.StatusCode != 200 {
+		t.Fatalf("got %d %q after clients left", got.StatusCode, got.body)
+	}
+	status.Store(503)
+	for range 3 {
+		f.get("/c")
+	}
+	f.get("/c").problem(t, 503, "circuit_open")
+	<-time.After(350 * time.Millisecond)
+	slow.Store(true)
+	status.Store(200)
+	leave() // it was the probe
+	slow.Store(false)
+	deadline := time.Now().Add(patience)
+	for f.get("/c").StatusCode != 200 { // until its leaving is noticed there is no other probe
+		if time.Now().After(deadline) {
+			t.Fatal("a probe whose client left keeps the breaker half-open")
+		}
+	}
+}
+
+// A stream is under way for hours: it holds no probe, and that it is silent is no
+// failure.
+func TestStreamIsNoProbe(t *testing.T) {
+	f := start(t, "")
+	m := newMoody(t)
+	m.status.Store(503)
+	release := make(chan struct{})
+	stream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if m.calls.Add(1) <= 3 {
+			w.WriteHeader(503)
+			return
+		}
+		w.(http.Flusher).Flush()
+		<-release
+	})
+	defer close(release)
+	f.put("gateway/clusters/c", guarded("", stream))
+	f.put("gateway/routes/c", onCluster("/c", "c"))
+	for range 3 {
+		f.get("/c")
+	}
+	f.get("/c").problem(t, 503, "circuit_open")
+	<-time.After(350 * time.Millisecond)
+	var open []io.Closer
+	for range 3 { // the probe, and two that pass since it went well
+		response, err := http.Get("http://" + f.address + "/c")
+		if err != nil || response.StatusCode != 200 {
+			t.Fatalf("got %v, %v", response, err)
+		}
+		open = append(open, response.Body)
+	}
+	for _, body := range open {
+		body.Close()
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+// A hundred at the moment it is half-open, and what they ask is slow: one passes,
+// the others hear at once that there is nothing (O15).
+func TestHalfOpenUnderLoad(t *testing.T) {
+	f := start(t, "")
+	var calls, now, most atomic.Int64
+	release := make(chan struct{})
+	backend := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) <= 3 {
+			w.WriteHeader(503)
+			return
+		}
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		<-release
+		now.Add(-1)
+	})
+	f.put("gateway/clusters/c", guarded("", backend))
+	f.put("gateway/routes/c", onCluster("/c", "c"))
+	for range 3 {
+		f.get("/c")
+	}
+	<-time.After(350 * time.Millisecond)
+	var refused, passed atomic.Int64
+	var clients sync.WaitGroup
+	for range 100 {
+		clients.Go(func() {
+			if got := f.get("/c"); got.StatusCode == 200 {
+				passed.Add(1)
+			} else if refused.Add(1) == 99 { // all others have their answer while the probe is under way
+				close(release)
+			}
+		})
+	}
+	clients.Wait()
+	if passed.Load() != 1 || most.Load() != 1 {
+		t.Errorf("%d passed, %d at once; want one", passed.Load(), most.Load())
+	}
+	if got := f.get("/c"); got.StatusCode != 200 {
+		t.Errorf("got %d after the probe went well", got.StatusCode)
+	}
+}
