@@ -35,6 +35,7 @@ func (p *program) tree() *urfave.Command {
 			p.raft(),
 			p.token(),
 			p.keyring(),
+			p.alarms(),
 			p.tls(),
 			p.version(),
 			p.completion(),

@@ -47,12 +47,17 @@ func (l alone) ForceLeave(context.Context, string, bool) error             { ret
 func (l alone) Reachability(context.Context) ([]Reach, error)              { return nil, nil }
 func (l alone) Tokens(context.Context) ([]Token, error)                    { return nil, nil }
 func (l alone) RevokeToken(context.Context, string) error                  { return errAlone }
+func (l alone) Alarms() ([]Alarm, error)                                   { return nil, nil }
 func (l alone) Certificates() ([]Certificate, error)                       { return nil, nil }
 func (l alone) Ask(string) (http.Handler, error)                           { return nil, errAlone }
-func (l alone) Keyring(context.Context) (Keyring, error) { return Keyring{}, errAlone }
+func (l alone) Keyring(context.Context) (Keyring, error)                   { return Keyring{}, errAlone }
 
 func (l alone) RotateKeys(context.Context) (Keyring, error) { return Keyring{}, errAlone }
 
 func (l alone) CreateToken(context.Context, TokenWish) (string, Token, error) {
 	return "", Token{}, errAlone
 }
+
+func (l alone) Difference(context.Context, string) (Difference, error) { return Difference{}, errAlone }
+
+func (l alone) Settle(context.Context, string, Keep) (Settled, error) { return Settled{}, errAlone }

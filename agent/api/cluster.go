@@ -51,6 +51,12 @@ type Cluster interface {
 	// Tokens are those that were not revoked, the newest first.
 	Tokens(ctx context.Context) ([]Token, error)
 	RevokeToken(ctx context.Context, id string) error
+	// Alarms are the nodes whose history contradicts this one's. It asks nobody.
+	Alarms() ([]Alarm, error)
+	// Difference is what another node holds that this one does not, and the other way.
+	Difference(ctx context.Context, node string) (Difference, error)
+	// Settle ends a contradiction: the node gives up its history, and with KeepNode what it holds is written before.
+	Settle(ctx context.Context, node string, keep Keep) (Settled, error)
 	// Keyring is which gossip keys the cluster has, and which each live node has.
 	Keyring(ctx context.Context) (Keyring, error)
 	// RotateKeys replaces the gossip key. It returns how far that is when it is done or ctx is about to end; the rest is

@@ -165,6 +165,18 @@ func (t *trio) RevokeToken(ctx context.Context, id string) error {
 	return nil
 }
 
+func (t *trio) Alarms() ([]api.Alarm, error) {
+	return []api.Alarm{{Kind: "histories diverged", Node: "edge-2", ID: "01b", Role: "voter", Ours: "1.12", Theirs: "1.12", StopsWrites: true}}, t.fails
+}
+
+func (t *trio) Difference(ctx context.Context, node string) (api.Difference, error) {
+	return api.Difference{Node: node, Ours: "1.12", Theirs: "1.12", Voter: true, Keys: []api.KeyDifference{{Key: "app/x", Is: api.Different}}}, t.call(ctx, "difference %s", node)
+}
+
+func (t *trio) Settle(ctx context.Context, node string, keep api.Keep) (api.Settled, error) {
+	return api.Settled{Node: node, Keep: keep}, t.call(ctx, "settle %s %s", node, keep)
+}
+
 func (t *trio) Keyring(ctx context.Context) (api.Keyring, error) {
 	return api.Keyring{
 		Generation: 2, Phase: "use", Keys: []string{"k2", "k1"}, Nodes: []api.KeyringNode{

@@ -39,6 +39,11 @@ func clusterContracts() map[string]contract {
 		"probeReachability 400":  request("GET", "/v1/reachability?timeout=x", ""),
 		"listPeers 400":          request("GET", "/v1/raft/peers?timeout=x", ""),
 		"listTokens 400":         request("GET", "/v1/tokens?timeout=x", ""),
+		"listAlarms 200":         request("GET", "/v1/alarms", "").with(clustered(nil)),
+		"listAlarms 409":         request("GET", "/v1/alarms", "").with(clustered(&api.RefusedError{Reason: "it must not be"})),
+		"showAlarm 400":          request("GET", "/v1/alarms/edge-2?timeout=x", ""),
+		"showAlarm 502":          request("GET", "/v1/alarms/edge-2", "").with(clustered(&api.UnreachableError{Node: "edge-2", Err: kv.ErrClosed})),
+		"settleAlarm 400":        request("POST", "/v1/alarms/edge-2", `{"keep":"both"}`),
 		"readKeyring 400":        request("GET", "/v1/keyring?timeout=x", ""),
 		"rotateKeys 400":         request("POST", "/v1/keyring/rotate", `{"x":1}`),
 
@@ -65,6 +70,8 @@ func clusterContracts() map[string]contract {
 		"probeReachability":  request("GET", "/v1/reachability", ""),
 		"listPeers":          request("GET", "/v1/raft/peers", ""),
 		"listTokens":         request("GET", "/v1/tokens", ""),
+		"showAlarm":          request("GET", "/v1/alarms/edge-2", ""),
+		"settleAlarm":        request("POST", "/v1/alarms/edge-2", `{"keep":"cluster"}`),
 		"readKeyring":        request("GET", "/v1/keyring", ""),
 		"rotateKeys":         request("POST", "/v1/keyring/rotate", `{}`),
 	}
@@ -86,7 +93,7 @@ func clusterContracts() map[string]contract {
 		"joinMembers 404", "joinMembers 503", "leave 404", "createToken 404",
 		"probeReachability 404", "probeReachability 409", "probeReachability 503",
 		"listPeers 404", "listPeers 409", "listTokens 404", "listTokens 409", "listTokens 503",
-		"readKeyring 404", "readKeyring 503", "rotateKeys 404",
+		"showAlarm 503", "readKeyring 404", "readKeyring 503", "rotateKeys 404",
 	} {
 		delete(all, name)
 	}

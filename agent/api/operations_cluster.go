@@ -104,6 +104,27 @@ func admissionOperations() []operation {
 			answers: changeAnswers(Revoked{}, "it admits nobody any more", noSuchToken),
 		},
 		{
+			name: "listAlarms", method: http.MethodGet, path: "/v1/alarms", serve: (*API).alarms,
+			summary: "The nodes whose history contradicts that of the node that is asked",
+			answers: []answer{{status: 200, text: "the contradictions", document: AlarmList{}}, refused},
+		},
+		{
+			name: "showAlarm", method: http.MethodGet, path: "/v1/alarms/{node}", serve: (*API).difference,
+			summary: "What another node holds that differs",
+			text:    "Key by key, without those that nodes keep about themselves.",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "the difference", document: Difference{}}, badRequest, noSuchNode, refused, unreachable, timedOut},
+		},
+		{
+			name: "settleAlarm", method: http.MethodPost, path: "/v1/alarms/{node}", serve: (*API).settle,
+			summary: "Settle a contradiction",
+			text: "The other node gives up its history, which is kept beside its store, and takes that of the cluster. What it holds can be written to the " +
+				"cluster before, as one new revision. Only the leader's alarms count.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Settling{}, limit: maxSmallBody},
+			answers: changeAnswers(Settled{}, "it is settled", noSuchNode),
+		},
+		{
 			name: "readKeyring", method: http.MethodGet, path: "/v1/keyring", serve: (*API).keyring,
 			summary: "Which gossip keys the nodes have",
 			text:    "By the ids of the keys; the keys themselves are never told.",

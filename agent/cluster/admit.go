@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"grapevine/agent/api"
-	"grapevine/kv/gossip"
 )
 
 // admit refuses every write for a reason that none is to blame for.
@@ -15,17 +14,16 @@ func (m *member) admit() error {
 	return m.roomOnDisk()
 }
 
-// sound refuses writes while a voter has another history than this node: whoever is
-// right, each write would make it worse. What an edge says is an alarm only.
+// sound refuses writes while a voter has another history than this node.
 func (m *member) sound() error {
-	peer := m.met.Load()
-	if peer == nil {
+	if m.met.Load() == nil {
 		return nil
 	}
-	for _, a := range peer.Alarms() {
-		if a.Role == gossip.Voter && (a.Kind == gossip.Diverged || a.Kind == gossip.LeaderBehind || a.Kind == gossip.Rivals) {
-			return &api.RefusedError{Reason: fmt.Sprintf("%s: voter %s is at revision %s and this leader at %s, and nothing is written until an operator has decided",
-				a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev, a.Ours.Rev)}
+	for _, a := range m.contradictions() {
+		if m.stopsWrites(a) {
+			name := m.nameOf(string(a.Node))
+			return &api.RefusedError{Reason: fmt.Sprintf("%s: voter %s is at revision %s and this leader at %s, and nothing is written until an operator has decided: agent alarms show %s",
+				a.Kind, name, a.Theirs.Rev, a.Ours.Rev, name)}
 		}
 	}
 	return nil

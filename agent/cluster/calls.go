@@ -62,6 +62,8 @@ func (c *calls) server() *http.Server {
 	mux.HandleFunc("POST "+pathProbe, answer(m.probe))
 	mux.HandleFunc("POST "+pathOwner, answer(m.announcer.news))
 	mux.HandleFunc("GET "+pathRing, answer(func(context.Context, struct{}) (ringNews, error) { return m.ring.news(), nil }))
+	mux.HandleFunc("POST "+pathSettle, answer(govern(m, asLeader(m, m.settle))))
+	mux.HandleFunc("POST "+pathYield, answer(govern(m, m.yield)))
 	mux.HandleFunc("GET "+pathState, m.giveState(make(chan struct{}, statesAtOnce)))
 	mux.HandleFunc("GET "+pathKeys, answer(m.ring.give))
 	mux.Handle("/cluster/", m.door.Handler())

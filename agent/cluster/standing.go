@@ -30,8 +30,8 @@ const certificateAlarm = 30 * 24 * time.Hour
 
 func (m *member) alarms() []string {
 	var alarms []string
-	for _, a := range m.gossip.Alarms() {
-		alarms = append(alarms, fmt.Sprintf("%s: node %s is at revision %s, this one at %s (%d times since %s)",
+	for _, a := range m.contradictions() {
+		alarms = append(alarms, fmt.Sprintf("%s: node %s is at revision %s, this one at %s (%d times since %s); agent alarms list",
 			a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev, a.Ours.Rev, a.Count, a.First.UTC().Format(time.RFC3339)))
 	}
 	if waits := m.ring.alarm(); waits != "" {

@@ -44,14 +44,21 @@ func (m *member) giveState(places chan struct{}) http.HandlerFunc {
 	}
 }
 
-// takeState reads the store of the node at the other end of conn, which it closes. Only
-// a voter is believed: the signature of a head says nothing of the entries.
+// stateReader reads the store of the node at the other end of conn, which it closes.
+type stateReader func(ctx context.Context, conn net.Conn, verify func(kv.Head) error) (*kv.Snapshot, error)
+
+// takeState is readState for what is to be taken: only a voter is believed, since the
+// signature of a head says nothing of the entries.
 func takeState(ctx context.Context, conn net.Conn, verify func(kv.Head) error) (*kv.Snapshot, error) {
+	if peer, known := identity.PeerOf(conn); !known || peer.Role != identity.Voter {
+		return nil, errors.Join(fmt.Errorf("node %s is no voter, and only voters are believed", peer.Node), conn.Close())
+	}
+	return readState(ctx, conn, verify)
+}
+
+func readState(ctx context.Context, conn net.Conn, verify func(kv.Head) error) (*kv.Snapshot, error) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	defer conn.Close()
-	if peer, known := identity.PeerOf(conn); !known || peer.Role != identity.Voter {
-		return nil, fmt.Errorf("node %s is no voter, and only voters are believed", peer.Node)
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+pathState, nil)
 	if err != nil {
 		return nil, err
