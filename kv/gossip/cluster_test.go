@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// long tells whether the long forms of the tests are wanted.
+func long() bool { return os.Getenv("GRAPEVINE_LONG") != "" }
 
 // The ports of a test node: packets and memberlist's streams, and spreading. A
 // real node has one for all, and its Dial knows from the wire which protocol to ask for.
@@ -353,7 +357,17 @@ func (n *node) living() int {
 // wantSame waits until every running node has what the leader has.
 func (c *cluster) wantSame(t tb, within time.Duration) time.Duration {
 	t.Helper()
-	return eventually(t, within, "all have the leader's head", func() bool { return c.behind() == "" })
+	behind := ""
+	began := time.Now()
+	for {
+		if behind = c.behind(); behind == "" {
+			return time.Since(began)
+		}
+		if time.Since(began) > within {
+			t.Fatalf("not within %v: %s", within, behind)
+		}
+		<-time.After(min(max(time.Since(began)/20, time.Millisecond), 100*time.Millisecond))
+	}
 }
 
 // behind names a running node that lacks something, empty if none does.

@@ -68,7 +68,7 @@ func TestJoinTriesForEver(t *testing.T) {
 }
 
 // Two minutes are four times as long as memberlist remembers the dead.
-func TestPartitionHeals(t *testing.T) {
+func TestPitfall17LongPartitionHeals(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 9)
 		c.leader().write(t, kv.Put("a", nil))
@@ -95,7 +95,7 @@ func TestPartitionHeals(t *testing.T) {
 }
 
 // Two halves, each of which is a cluster of its own for a while.
-func TestHalvesBecomeOneAgain(t *testing.T) {
+func TestPitfall17HalvesBecomeOneAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 8)
 		c.leader().write(t, kv.Put("a", nil))
@@ -143,7 +143,7 @@ func TestLargeHalvesBecomeOneAgain(t *testing.T) {
 
 // Two clusters with one key, which know of each other and take over each other's
 // addresses.
-func TestClustersNeverMix(t *testing.T) {
+func TestPitfall19ClustersNeverMix(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 3)
 		c.leader().write(t, kv.Put("of", []byte("one")))

@@ -11,7 +11,7 @@ import (
 )
 
 // The key is replaced while heads and probes go on; see also the race detector.
-func TestKeysAreRotated(t *testing.T) {
+func TestPitfall28KeysAreRotated(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 5)
 		old, next := c.key, []byte(strings.Repeat("n", KeyBytes))

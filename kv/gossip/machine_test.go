@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,7 +41,7 @@ var someAct = rapid.Custom(func(t *rapid.T) act {
 // nobody raised an alarm.
 func TestWhateverHappensAllConverge(t *testing.T) {
 	checks, most, acts := "12", 7, 12
-	if os.Getenv("GRAPEVINE_LONG") != "" {
+	if long() {
 		checks, most, acts = "150", 25, 30
 	}
 	before := flag.Lookup("rapid.checks").Value.String()

@@ -100,7 +100,7 @@ func TestSuspicionIsTakenBack(t *testing.T) {
 }
 
 // The same node at another address, with the same store.
-func TestNodeReturnsAtAnotherAddress(t *testing.T) {
+func TestPitfall18NodeReturnsAtAnotherAddress(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 3)
 		c.leader().write(t, kv.Put("a", nil))

@@ -23,8 +23,13 @@ const (
 	// for which nobody has to do more than to look: a connection that stands still, after
 	// losses, must not keep this node from asking somebody else. It doubles with each failure, for
 	// networks that are so slow, and is halved with each success.
-	pullPatience     = time.Second
-	pullPatienceMost = 8 * time.Second
+	pullPatience     = 500 * time.Millisecond
+	pullPatienceMost = 4 * time.Second
+	// leastPause is that after the first pull that failed. It doubles up to failedPause, and to
+	// busyPause if the other side serves too many.
+	leastPause  = 25 * time.Millisecond
+	failedPause = 500 * time.Millisecond
+	busyPause   = 5 * time.Second
 	// maxSnapshotBytes bounds what a snapshot may unpack to.
 	maxSnapshotBytes = 1 << 30
 	// maxWindow bounds the memory of the zstd decoder, whatever a snapshot asks for.
@@ -127,10 +132,11 @@ func (q *puller) wake() {
 
 // run pulls whenever something is wanted.
 func (q *puller) run() {
-	pauses := backoff{least: 25 * time.Millisecond, most: 5 * time.Second}
+	pauses := backoff{least: leastPause, most: busyPause}
 	for {
 		q.pullPlanes()
 		s, source := q.next()
+		busy := true
 		switch {
 		case s == nil:
 			pauses.reset()
@@ -149,11 +155,41 @@ func (q *puller) run() {
 				pauses.reset()
 				continue
 			}
+			busy = errors.Is(err, errBusy)
 		}
-		if !pause(q.peer.ctx.Done(), pauses.next()) {
+		pauses.most = failedPause
+		if busy {
+			pauses.most = busyPause
+		}
+		if !q.rest(source, busy, pauses.next()) {
 			return
 		}
 	}
+}
+
+// rest is the pause after a pull from a member that failed. Unless that was busy, it is over as
+// soon as there is somebody else to ask: after a partition nobody is to wait for what
+// was hopeless in it.
+func (q *puller) rest(tried Member, busy bool, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for busy || !q.knowsOther(tried) {
+		select {
+		case <-q.poke:
+			q.pullPlanes()
+		case <-timer.C:
+			return true
+		case <-q.peer.ctx.Done():
+			return false
+		}
+	}
+	return pause(q.peer.ctx.Done(), jitter(leastPause))
+}
+
+// knowsOther tells whether another member than one is to be asked next.
+func (q *puller) knowsOther(than Member) bool {
+	_, source := q.next()
+	return source.ID != "" && source.ID != than.ID
 }
 
 // next chooses a stream that lacks something and whom to ask. No stream means that
@@ -221,13 +257,15 @@ func (q *puller) note(s Stream, source Member, err error) {
 	}
 }
 
+// waitsLonger is for a network in which nothing begins within the patience.
+func (q *puller) waitsLonger() { q.patience = min(q.patience*3/2, pullPatienceMost) }
+
 func (q *puller) succeeded() {
 	q.patience = max(q.patience/2, pullPatience)
 	q.peer.counters.pulls.add(1)
 }
 
 func (q *puller) failed(stream StreamID, source Member, err error) {
-	q.patience = min(2*q.patience, pullPatienceMost)
 	q.peer.counters.pullsFailed.add(1)
 	q.peer.log.Debug("pull failed", "from", string(source.ID), "stream", int(stream), "err", err)
 }
@@ -282,8 +320,11 @@ func (p *Peer) openPull(ctx context.Context, source Member) (*connection, hello,
 	ctx, cancel := context.WithCancel(ctx)
 	slow := time.AfterFunc(p.puller.patience, cancel)
 	c, theirs, err := p.open(ctx, source, toPull)
-	if err == nil && !slow.Stop() {
-		err = errors.Join(context.DeadlineExceeded, c.Close())
+	if !slow.Stop() {
+		p.puller.waitsLonger()
+		if err == nil {
+			err = errors.Join(context.DeadlineExceeded, c.Close())
+		}
 	}
 	if err != nil {
 		cancel()

@@ -289,10 +289,10 @@ func table(t *testing.T, name string, outs []outcome) (worst time.Duration) {
 // compared is how many seeds play memberlist's own broadcast, too.
 const compared = 3
 
-// TestScale holds the goals for a thousand nodes of which 1 % are dead and 1 % lose a
+// TestPitfall22AThousandNodes holds the goals for a thousand nodes of which 1 % are dead and 1 % lose a
 // fifth of everything. GRAPEVINE_SCALE is how many seeds to play at that size; without
 // it a hundred nodes are played.
-func TestScale(t *testing.T) {
+func TestPitfall22AThousandNodes(t *testing.T) {
 	size, seeds := 100, 1
 	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_SCALE")); err == nil {
 		size, seeds = 1000, n

@@ -23,7 +23,7 @@ const equalWithin = 2 * time.Second
 // leader or an owner made. GRAPEVINE_SEEDS is how many seeds, GRAPEVINE_SEED the first.
 func TestSeeds(t *testing.T) {
 	seeds, first := 20, 1
-	if os.Getenv("GRAPEVINE_LONG") != "" {
+	if long() {
 		seeds = 300
 	}
 	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_SEEDS")); err == nil {
@@ -123,7 +123,7 @@ func (c *cluster) befall(t tb, r *rand.Rand, planes map[*node]*toyPlane) {
 		}
 		c.net.Partition(sides[0], sides[1])
 	case 9:
-		c.net.Host(n.ip).SetLoss(r.Float64())
+		c.net.Host(n.ip).SetLoss(r.Float64() / 2)
 	case 10:
 		c.net.SetLoss(r.Float64() / 3)
 		c.net.SetDuplicate(r.Float64() / 3)
