@@ -17,15 +17,15 @@ import (
 	"grapevine/kv"
 )
 
-// moody is a backend that answers with the status it is told, and counts.
-type moody struct {
+// fickle is a backend that answers with the status it is told, and counts.
+type fickle struct {
 	status atomic.Int64
 	calls  atomic.Int64
 	url    string
 }
 
-func newMoody(t *testing.T) *moody {
-	m := new(moody)
+func newFickle(t *testing.T) *fickle {
+	m := new(fickle)
 	m.status.Store(200)
 	m.url = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		m.calls.Add(1)
@@ -52,7 +52,7 @@ func onCluster(path, cluster string) string {
 // a change elsewhere, or of its destinations, forget that it fails.
 func TestBreaker(t *testing.T) {
 	f := start(t, "")
-	bad, good := newMoody(t), newMoody(t)
+	bad, good := newFickle(t), newFickle(t)
 	f.put("gateway/clusters/booking", guarded("", bad.url))
 	f.put("gateway/clusters/billing", guarded("", good.url))
 	f.put("gateway/routes/booking", onCluster("/booking", "booking"))
@@ -226,7 +226,7 @@ func TestBreakerIgnoresClientsThatLeave(t *testing.T) {
 // failure.
 func TestStreamIsNoProbe(t *testing.T) {
 	f := start(t, "")
-	m := newMoody(t)
+	m := newFickle(t)
 	m.status.Store(503)
 	release := make(chan struct{})
 	stream := serve(t, func(w http.ResponseWriter, r *http.Request) {

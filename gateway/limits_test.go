@@ -134,7 +134,7 @@ const bodyLimit = `{"path":"/r","backends":[%q],"limits":{"maxBodyBytes":"1KB"}}
 // is forwarded, also to a client that waits to be asked for it.
 func TestBodyLimitByLength(t *testing.T) {
 	f := start(t, "")
-	m := newMoody(t)
+	m := newFickle(t)
 	f.put("gateway/routes/r", fmt.Sprintf(bodyLimit, m.url))
 	if got := f.ask("POST", "/r", "Content-Length: 1000", "", strings.Repeat("x", 1000)); got.StatusCode != 200 {
 		t.Errorf("1000 bytes: %d %q", got.StatusCode, got.body)

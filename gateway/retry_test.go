@@ -261,7 +261,7 @@ func TestRetryStopsAtTheBreaker(t *testing.T) {
 // down and passed by opens nothing.
 func TestBreakerCountsRequests(t *testing.T) {
 	f := start(t, "")
-	f.put("gateway/clusters/c", guarded("", unused(t), newMoody(t).url))
+	f.put("gateway/clusters/c", guarded("", unused(t), newFickle(t).url))
 	f.put("gateway/routes/r", onCluster("/r", "c"))
 	for range 12 {
 		if got := f.get("/r"); got.StatusCode != 200 {
