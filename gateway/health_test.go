@@ -41,6 +41,7 @@ func newMoody(t *testing.T, name string) *moody {
 			w.Header().Set("Content-Length", "100")
 			w.WriteHeader(200)
 			io.WriteString(w, "half")
+			http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(status)

@@ -7,7 +7,10 @@ func (g *Group) eject(m *Member, failures int32) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := &g.policy
-	if m.users == 0 || m.out || p.Failures == 0 || int(failures) < p.Failures {
+	switch {
+	case m.users == 0 || m.out || p.Failures == 0 || int(failures) < p.Failures:
+		return false
+	case m.verdict == down: // it is out already, and the checks say when it is well again
 		return false
 	}
 	if (g.ejected()+1)*100 > p.MaxPercent*len(g.members) {

@@ -138,6 +138,24 @@ func TestOwnFailuresOutrankChecks(t *testing.T) {
 	})
 }
 
+// What checks find bad is not ejected as well: requests reach it in a panic alone,
+// and the checks say when it is well.
+func TestUnhealthyIsNotEjected(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		p := asking()
+		p.Failures, p.EjectFor, p.MaxPercent = 5, 30*time.Second, 100
+		s := newSite("refuse")
+		g := watch(t, p, s)
+		<-time.After(2 * time.Second)
+		fail(g.members[0], 20)
+		g.want("unhealthy")
+		s.answers("200", 2)
+		g.want("healthy")
+		fail(g.members[0], 4)
+		g.want("healthy")
+	})
+}
+
 // One that was out begins its share anew, and so does one that comes to others.
 func TestUsedSince(t *testing.T) {
 	inFakeTime(t, func(t *testing.T) {
