@@ -274,3 +274,34 @@ func TestViewsHaveBothPlanes(t *testing.T) {
 		t.Errorf("the past has %d ephemeral keys: %v", past.LenOwned(), err)
 	}
 }
+
+// Who lacks more deletes than are remembered gets all that lives: from the owner, and
+// from one that itself has only that.
+func TestDeletesThatNobodyRemembers(t *testing.T) {
+	s, own := ownerStore(t, "o")
+	const keys, gone = keptDeletes + 400, keptDeletes + 100
+	key := func(i int) Key { return instance + Key(fmt.Sprint(i)) }
+	for i := range keys {
+		announce(t, own, key(i), "1")
+	}
+	behind, relayed, relay := memoryStore(t), memoryStore(t), memoryStore(t)
+	pull(t, behind, s)
+	pull(t, relayed, s)
+	for i := range gone {
+		if err := own.Withdraw(key(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pull(t, relay, s)
+	announce(t, own, key(0), "2")
+	pull(t, relay, s)
+	for name, pair := range map[string][2]*Store{"of the owner": {behind, s}, "of one that has the whole only": {relayed, relay}} {
+		pull(t, pair[0], pair[1])
+		if got := len(pair[0].OwnedBy("o")); got != keys-gone+1 {
+			t.Errorf("%s: %d keys; want %d", name, got, keys-gone+1)
+		}
+		if pair[0].OwnerDigest() != s.OwnerDigest() {
+			t.Errorf("%s: another digest", name)
+		}
+	}
+}
