@@ -20,6 +20,7 @@ type clusterView interface {
 type clusterMetrics struct {
 	members, voters, leads, leader, stale, behind, alarms *prometheus.Desc
 	packets, changes, pulls, snapshots                    *prometheus.Desc
+	neighbours, pushes                                    *prometheus.Desc
 	owners, owned, frozen, freezes, silenced              *prometheus.Desc
 
 	of clusterView
@@ -30,23 +31,25 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 		return prometheus.NewDesc("grapevine_cluster_"+name, help, labels, nil)
 	}
 	return &clusterMetrics{
-		of:        of,
-		members:   desc("members", "Nodes of the cluster that this one knows, by status (alive, suspect, dead, left).", "status"),
-		voters:    desc("voters", "Nodes that vote, by whether this one has heard of them lately.", "reachable"),
-		leads:     desc("leads", "1 if this node leads."),
-		leader:    desc("has_leader", "1 if this node knows who leads."),
-		stale:     desc("stale", "1 if this node has heard of no leader for a while: what it serves may be old."),
-		behind:    desc("behind_revisions", "How many revisions this node serves less than the newest that it knows."),
-		alarms:    desc("alarms", "What an operator has to look at; agent status tells."),
-		packets:   desc("gossip_packets_total", "Messages of gossip with how far a node is, by what became of them: sent, received, dropped, bad.", "outcome"),
-		changes:   desc("gossip_changes_total", "Changes of the store, by way: pushed to neighbours, received, applied.", "way"),
-		pulls:     desc("gossip_pulls_total", "Fetching of what was missing, by outcome: done, failed, served, busy.", "outcome"),
-		owners:    desc("owners", "Nodes that own ephemeral keys, by what this one believes of them (active, orphaned, hidden).", "state"),
-		owned:     desc("ephemeral_keys", "Ephemeral keys that are shown."),
-		frozen:    desc("orphans_frozen", "1 while orphaned keys are kept beyond their time, since so many nodes died at once that this one may be cut off."),
-		freezes:   desc("orphan_freezes_total", "How often so many nodes died at once."),
-		silenced:  desc("orphans_silenced_total", "Orphaned keys that are no longer used since nobody answered there."),
-		snapshots: desc("gossip_snapshots_total", "Whole stores, by whether they were taken or served.", "way"),
+		of:         of,
+		members:    desc("members", "Nodes of the cluster that this one knows, by status (alive, suspect, dead, left).", "status"),
+		voters:     desc("voters", "Nodes that vote, by whether this one has heard of them lately.", "reachable"),
+		leads:      desc("leads", "1 if this node leads."),
+		leader:     desc("has_leader", "1 if this node knows who leads."),
+		stale:      desc("stale", "1 if this node has heard of no leader for a while: what it serves may be old."),
+		behind:     desc("behind_revisions", "How many revisions this node serves less than the newest that it knows."),
+		alarms:     desc("alarms", "What an operator has to look at; agent status tells."),
+		packets:    desc("gossip_packets_total", "Messages of gossip with how far a node is, by what became of them: sent, received, dropped, bad.", "outcome"),
+		changes:    desc("gossip_changes_total", "Changes of the store, by way: pushed to neighbours, received, applied.", "way"),
+		pulls:      desc("gossip_pulls_total", "Fetching of what was missing, by outcome: done, failed, served, busy.", "outcome"),
+		neighbours: desc("gossip_neighbours", "Members that this node is connected to, to push changes to each other: at most 15, and some more while members come and go."),
+		pushes:     desc("gossip_pushes_total", "Messages with changes between neighbours, by what became of them: sent, skipped as the neighbour was too far behind, repeated as all in it was known.", "outcome"),
+		owners:     desc("owners", "Nodes that own ephemeral keys, by what this one believes of them (active, orphaned, hidden).", "state"),
+		owned:      desc("ephemeral_keys", "Ephemeral keys that are shown."),
+		frozen:     desc("orphans_frozen", "1 while orphaned keys are kept beyond their time, since so many nodes died at once that this one may be cut off."),
+		freezes:    desc("orphan_freezes_total", "How often so many nodes died at once."),
+		silenced:   desc("orphans_silenced_total", "Orphaned keys that are no longer used since nobody answered there."),
+		snapshots:  desc("gossip_snapshots_total", "Whole stores, by whether they were taken or served.", "way"),
 	}
 }
 
@@ -54,6 +57,7 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 func (m *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		m.members, m.voters, m.leads, m.leader, m.stale, m.behind, m.alarms, m.packets, m.changes, m.pulls, m.snapshots,
+		m.neighbours, m.pushes,
 		m.owners, m.owned, m.frozen, m.freezes, m.silenced,
 	} {
 		to <- desc
@@ -112,6 +116,10 @@ func (m *clusterMetrics) collectCounts(to chan<- prometheus.Metric) {
 	counter(m.changes, c.PushedChanges, "pushed")
 	counter(m.changes, c.Received, "received")
 	counter(m.changes, c.Applied, "applied")
+	to <- prometheus.MustNewConstMetric(m.neighbours, prometheus.GaugeValue, float64(c.Neighbours))
+	counter(m.pushes, c.Pushes, "sent")
+	counter(m.pushes, c.PushesSkipped, "skipped")
+	counter(m.pushes, c.Repeated, "repeated")
 	counter(m.pulls, c.Pulls, "done")
 	counter(m.pulls, c.PullsFailed, "failed")
 	counter(m.pulls, c.PullsServed, "served")

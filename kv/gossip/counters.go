@@ -36,6 +36,7 @@ type Counts struct {
 	Received      uint64 // changes that came by pushes and pulls
 	Applied       uint64 // of them, those that were new
 	Repeated      uint64 // messages with changes that were all known
+	Neighbours    int    // members that this node is connected to now, to push to each other
 
 	Pulls           uint64 // that ended well
 	PullsFailed     uint64
@@ -56,7 +57,8 @@ func (p *Peer) Counts() Counts {
 		Pushes: c.pushes.get(), PushedChanges: c.pushedChanges.get(), PushesSkipped: c.pushesSkipped.get(),
 		Received: c.received.get(), Applied: c.applied.get(), Repeated: c.repeated.get(),
 		Pulls: c.pulls.get(), PullsFailed: c.pullsFailed.get(), PullsServed: c.pullsServed.get(), PullsBusy: c.pullsBusy.get(),
-		Snapshots: c.snapshots.get(), SnapshotsServed: c.snapshotsServed.get(),
+		Neighbours: p.Neighbours(),
+		Snapshots:  c.snapshots.get(), SnapshotsServed: c.snapshotsServed.get(),
 		AlarmsRaised: c.alarms.get(),
 	}
 }
