@@ -90,6 +90,9 @@ func (p *program) runAlarmsShow(c *urfave.Context) error {
 		return err
 	}
 	s.say("%s is at revision %s, and the node that was asked at %s; that differ: %s", d.Node, d.Theirs, d.Ours, plural(len(d.Keys), "key"))
+	if len(d.Keys) == 0 && d.Ours == d.Theirs {
+		return printList(s.out, d.Keys, func(api.KeyDifference) string { return "" }, nothing)
+	}
 	s.say("agent alarms settle %s --keep cluster: %s takes what the cluster has, and what it holds stays beside its store", d.Node, d.Node)
 	if d.Voter {
 		s.say("agent alarms settle %s --keep node: the keys below are written to the cluster as %s has them, then it takes the cluster's state", d.Node, d.Node)

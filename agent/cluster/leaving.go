@@ -22,7 +22,7 @@ func (n *Node) Join(ctx context.Context, addresses []string) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if err := m.gossip.Join(ctx, addresses...); err != nil {
-		return &api.UnreachableError{Node: strings.Join(addresses, ", "), Err: fmt.Errorf("none answered as a node of this cluster: %w", err)}
+		return &api.UnreachableError{Node: strings.Join(addresses, ", "), Err: errors.New("none answered as a node of this cluster: " + strings.Join(strings.Fields(err.Error()), " "))}
 	}
 	return nil
 }

@@ -127,8 +127,11 @@ func ready(ring identity.Ring, news ringNews) bool {
 	if news.Uses != ring.Keys[0].ID {
 		return false
 	}
-	if ring.Phase == identity.RingAdd {
+	switch ring.Phase {
+	case identity.RingAdd:
 		return slices.Contains(news.Has, ring.Keys[1].ID)
+	case identity.RingDone:
+		return len(news.Has) == 1
 	}
 	return true
 }
@@ -219,7 +222,13 @@ func (n *Node) RotateKeys(ctx context.Context) (api.Keyring, error) {
 		defer release()
 	}
 	m.ring.over(wait, generation)
-	return n.Keyring(ctx)
+	for {
+		keyring, err := n.Keyring(ctx)
+		// The last phase is told to be over by the leader; that nodes forget the last key takes a moment.
+		if err != nil || !slices.ContainsFunc(keyring.Nodes, func(n api.KeyringNode) bool { return !n.Ready }) || !sleep(wait, ringStep/10) {
+			return keyring, err
+		}
+	}
 }
 
 // Keyring: see api.Cluster.

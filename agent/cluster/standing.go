@@ -30,6 +30,9 @@ const certificateAlarm = 30 * 24 * time.Hour
 
 func (m *member) alarms() []string {
 	var alarms []string
+	if m.n.denied(m.n.o.ID) {
+		alarms = append(alarms, "this node was revoked: no other one talks to it, and what it serves gets old; it can come back only as a new node, with another data directory")
+	}
 	for _, a := range m.contradictions() {
 		alarms = append(alarms, fmt.Sprintf("%s: node %s is at revision %s, this one at %s (%d times since %s); agent alarms list",
 			a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev, a.Ours.Rev, a.Count, a.First.UTC().Format(time.RFC3339)))
