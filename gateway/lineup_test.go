@@ -146,8 +146,12 @@ func TestSlowStart(t *testing.T) {
 			share, part float64 // of the requests
 			grows       bool
 		}{
-			{0, 0.3, 3.3, true}, {3 * time.Second, 0.3, 3.3, true}, {30 * time.Second, 1.5, 4.5, true},
-			{59 * time.Second, 2.95, 5.95, true}, {time.Minute, 3, 6, false}, {time.Hour, 3, 6, false},
+			{0, 0.3, 3.3, true},
+			{3 * time.Second, 0.3, 3.3, true},
+			{30 * time.Second, 1.5, 4.5, true},
+			{59 * time.Second, 2.95, 5.95, true},
+			{time.Minute, 3, 6, false},
+			{time.Hour, 3, 6, false},
 		} {
 			l := c.lineUp(time.Now().Add(row.after))
 			if l.grows != row.grows {

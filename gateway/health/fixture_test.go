@@ -20,13 +20,12 @@ import (
 // site is a destination in memory that answers checks as it is told.
 type site struct {
 	// mu guards what follows.
-	mu      sync.Mutex
-	mode    string // status code, hang or refuse
-	asked   []time.Time
-	now     int // checks at this moment
-	most    int
-	last    *http.Request
-	healthy func()
+	mu    sync.Mutex
+	mode  string // status code, hang or refuse
+	asked []time.Time
+	now   int // checks at this moment
+	most  int
+	last  *http.Request
 }
 
 func newSite(mode string) *site { return &site{mode: mode} }

@@ -1,10 +1,8 @@
 package health_test
 
 import (
-	"os"
 	"strings"
 	"testing"
-
 	"time"
 
 	"go.uber.org/goleak"
@@ -15,7 +13,6 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
-	os.Exit(0)
 }
 
 // asking is a policy of checks alone: /alive each second, bad after 3, good after 2.
