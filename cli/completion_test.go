@@ -52,7 +52,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"routes", "explain", "PA"}, []string{"PATCH"}},
 		{[]string{"routes", "explain", "GET", ""}, nil},
 		{[]string{"routes", "explain", "--c"}, []string{"--client"}},
-		{[]string{"raft", ""}, []string{"list-peers", "transfer-leadership", "promote", "demote"}},
+		{[]string{"raft", ""}, []string{"list-peers", "transfer-leadership", "promote", "demote", "recover"}},
 		{[]string{"raft", "promote", ""}, []string{"test"}},
 		{[]string{"raft", "transfer-leadership", "t"}, []string{"test"}},
 		{[]string{"force-leave", "--yes", ""}, []string{"test"}},

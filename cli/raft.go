@@ -35,6 +35,7 @@ func (p *program) raft() *urfave.Command {
 			Category: changeCategory,
 			Action:   func(c *urfave.Context) error { return p.runChangeRole(c, "/v1/raft/demote") },
 		},
+		p.recover(),
 	}}
 }
 

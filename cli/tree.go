@@ -67,7 +67,7 @@ func prepare(c *urfave.Command) {
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
 		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
-		"config rollback", "debug", "doctor", "instances", "raft recover", "snapshot",
+		"config rollback", "debug", "doctor", "instances", "snapshot",
 		"token create", "top",
 	}, command)
 }

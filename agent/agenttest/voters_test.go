@@ -2,6 +2,8 @@ package agenttest_test
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -75,4 +77,44 @@ func demoted(t *testing.T, by, of *agenttest.Simulated) bool {
 		}
 	}
 	return inPeers && inMembers
+}
+
+// A voter that is restarted while others write keeps its place: its store takes
+// nothing past its log while it stops.
+func TestRestartsUnderWritesKeepTheVote(t *testing.T) {
+	simulate(t, 3, 0, func(t *testing.T, s *agenttest.Simulation) {
+		s.AwaitVoters(3)
+		leader := s.AwaitLeader(10 * time.Second)
+		var other *agenttest.Simulated
+		for _, n := range s.Nodes {
+			if n != leader {
+				other = n
+			}
+		}
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(50 * time.Millisecond):
+					leader.MustSet("app/k", fmt.Sprint(i))
+				}
+			}
+		}()
+		for range 2 {
+			<-time.After(2 * time.Second)
+			other.Stop()
+			<-time.After(time.Second)
+			other.Start()
+		}
+		close(stop)
+		<-stopped
+		s.AwaitEqual(10 * time.Second)
+		if aside, err := filepath.Glob(other.File("raft.old-*")); err != nil || len(aside) > 0 {
+			t.Errorf("its log was put aside: %q, %v", aside, err)
+		}
+		s.AwaitVoters(3)
+	})
 }

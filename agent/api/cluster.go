@@ -36,6 +36,12 @@ type Cluster interface {
 	Promote(ctx context.Context, node string) error
 	Demote(ctx context.Context, node string) error
 
+	// RecoveryPlan says what Recover would do, and refuses as it would. It changes nothing.
+	RecoveryPlan(ctx context.Context) (Recovery, error)
+	// Recover makes this node the only voter of its cluster, in the next epoch, when a majority of the voters is lost. It
+	// returns when the node leads.
+	Recover(ctx context.Context) (Recovery, error)
+
 	// Join gets in touch with the nodes of this cluster at addresses, host:port. One that answers is enough.
 	Join(ctx context.Context, addresses []string) error
 	// Leave takes this node out of the cluster. When it returns nil the agent is about to stop by itself, as after

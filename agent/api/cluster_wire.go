@@ -26,7 +26,7 @@ type Member struct {
 	Region  string `json:"region" doc:"its region; empty: none is set"`
 	Leader  bool   `json:"leader" doc:"it leads"`
 	Self    bool   `json:"self" doc:"it is the node that was asked"`
-	Demoted bool   `json:"demoted" doc:"an operator demoted it: it gets no vote until it is promoted"`
+	Demoted bool   `json:"demoted,omitempty" doc:"an operator demoted it: it gets no vote until it is promoted"`
 }
 
 // live says whether it counts as alive.
@@ -49,7 +49,7 @@ type Peer struct {
 	Address string `json:"address" doc:"where the other voters reach it"`
 	Role    string `json:"role" doc:"voter or learner"`
 	Leader  bool   `json:"leader" doc:"it leads"`
-	Demoted bool   `json:"demoted" doc:"an operator demoted it: it gets no vote until it is promoted"`
+	Demoted bool   `json:"demoted,omitempty" doc:"an operator demoted it: it gets no vote until it is promoted"`
 }
 
 // Reach is what one node found when it probed another.

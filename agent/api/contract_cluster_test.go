@@ -34,6 +34,8 @@ func clusterContracts() map[string]contract {
 		"transferLeadership 400": request("POST", "/v1/raft/transfer-leadership", `{"x":1}`),
 		"promote 400":            request("POST", "/v1/raft/promote", `{}`),
 		"demote 400":             request("POST", "/v1/raft/demote", `{}`),
+		"planRecovery 400":       request("GET", "/v1/raft/recovery?timeout=x", ""),
+		"recover 400":            request("POST", "/v1/raft/recovery", `{"x":1}`),
 		"createToken 400":        request("POST", "/v1/tokens", `{"role":"x"}`),
 		"revokeToken 400":        request("DELETE", "/v1/tokens/x?timeout=x", ""),
 		"probeReachability 400":  request("GET", "/v1/reachability?timeout=x", ""),
@@ -65,6 +67,8 @@ func clusterContracts() map[string]contract {
 		"transferLeadership": request("POST", "/v1/raft/transfer-leadership", `{}`),
 		"promote":            request("POST", "/v1/raft/promote", `{"node":"edge-3"}`),
 		"demote":             request("POST", "/v1/raft/demote", `{"node":"edge-3"}`),
+		"planRecovery":       request("GET", "/v1/raft/recovery", ""),
+		"recover":            request("POST", "/v1/raft/recovery", `{}`),
 		"createToken":        request("POST", "/v1/tokens", `{}`),
 		"revokeToken":        request("DELETE", "/v1/tokens/x", ""),
 		"probeReachability":  request("GET", "/v1/reachability", ""),
@@ -93,6 +97,7 @@ func clusterContracts() map[string]contract {
 		"joinMembers 404", "joinMembers 503", "leave 404", "createToken 404",
 		"probeReachability 404", "probeReachability 409", "probeReachability 503",
 		"listPeers 404", "listPeers 409", "listTokens 404", "listTokens 409", "listTokens 503",
+		"planRecovery 404", "planRecovery 503", "recover 404",
 		"showAlarm 503", "readKeyring 404", "readKeyring 503", "rotateKeys 404",
 	} {
 		delete(all, name)

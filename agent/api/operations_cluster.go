@@ -80,6 +80,28 @@ func voterOperations() []operation {
 	}
 }
 
+// recoveryOperations are about a cluster that has lost a majority of its voters.
+func recoveryOperations() []operation {
+	return []operation{
+		{
+			name: "planRecovery", method: http.MethodGet, path: "/v1/raft/recovery", serve: (*API).planRecovery,
+			summary: "What a recovery would do",
+			text:    "Asks all nodes that live how far they are. Refused, as the recovery would be, while the cluster has a leader or another node is the one to do it on.",
+			params:  []param{timeoutParam},
+			answers: []answer{{status: 200, text: "the plan", document: Recovery{}}, badRequest, refused, timedOut},
+		},
+		{
+			name: "recover", method: http.MethodPost, path: "/v1/raft/recovery", serve: (*API).recoverCluster,
+			summary: "Make this node the only voter",
+			text: "For a cluster that has lost a majority of its voters for good. Begins the next epoch with what this node holds. What nobody has who can be " +
+				"reached is lost.",
+			params:  []param{timeoutParam},
+			body:    &body{types: []string{typeJSON}, document: Nothing{}, limit: maxSmallBody},
+			answers: changeAnswers(Recovery{}, "it leads"),
+		},
+	}
+}
+
 // admissionOperations are about who may become a node, and proves to be one.
 func admissionOperations() []operation {
 	return []operation{

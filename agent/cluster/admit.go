@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"grapevine/agent/api"
+	"grapevine/kv/gossip"
 )
 
 // admit refuses every write for a reason that none is to blame for.
@@ -14,12 +15,17 @@ func (m *member) admit() error {
 	return m.roomOnDisk()
 }
 
-// sound refuses writes while a voter has another history than this node.
+// sound refuses writes while a voter has another history than this node, or the
+// cluster was recovered without it.
 func (m *member) sound() error {
 	if m.met.Load() == nil {
 		return nil
 	}
 	for _, a := range m.contradictions() {
+		if a.Kind == gossip.EpochAhead { // a voter's signature is on it, whoever has it
+			return &api.RefusedError{Reason: fmt.Sprintf("%s: node %s is in epoch %d: the cluster was recovered without these voters. Stop all but one of them, "+
+				"and that one follows; then start the others", a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev.Epoch)}
+		}
 		if m.stopsWrites(a) {
 			name := m.nameOf(string(a.Node))
 			return &api.RefusedError{Reason: fmt.Sprintf("%s: voter %s is at revision %s and this leader at %s, and nothing is written until an operator has decided: agent alarms show %s",

@@ -22,6 +22,7 @@ const (
 	pathPeers  = "/node/peers"  // raft's servers: []api.Peer
 	pathAwait  = "/node/await"  // awaitQuestion to api.Receipt, of the leader
 	pathVoters = "/node/voters" // voterChange to voterNews, of the leader
+	pathHead   = "/node/head"   // how far this node is: headNews
 	pathProbe  = "/node/probe"  // []probeTarget to []api.Reach
 	pathRing   = "/node/ring"   // which gossip keys the node has: ringNews
 	pathKeys   = "/node/keys"   // the gossip keys themselves: ringGift
@@ -56,6 +57,7 @@ func (c *calls) server() *http.Server {
 	m, mux := c.m, http.NewServeMux()
 	mux.HandleFunc("GET "+pathLeader, answer(func(context.Context, struct{}) (leaderNews, error) { return m.lead.news(), nil }))
 	mux.HandleFunc("GET "+pathSelf, answer(func(context.Context, struct{}) (selfNews, error) { return m.self(), nil }))
+	mux.HandleFunc("GET "+pathHead, answer(func(context.Context, struct{}) (headNews, error) { return m.head(), nil }))
 	mux.HandleFunc("GET "+pathPeers, answer(func(context.Context, struct{}) ([]api.Peer, error) { return m.peersHere() }))
 	mux.HandleFunc("POST "+pathAwait, answer(asLeader(m, m.awaitHere)))
 	mux.HandleFunc("POST "+pathVoters, answer(govern(m, asLeader(m, m.changeVoters))))

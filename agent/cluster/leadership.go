@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/hex"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ type leadership struct {
 	// chased is when a voter was last asked for a request that waits.
 	chased time.Time
 	since  time.Time // when a leader was last known
+	own    time.Time // when a leader in this node's epoch was heard of last, without raft
 	// mine says that this node leads and has applied all that was committed before.
 	mine bool
 }
@@ -39,6 +41,8 @@ type leaderNews struct {
 	Node    string `json:"node"`
 	Address string `json:"address"`
 	Term    uint64 `json:"term"`
+	// Epoch is the id of the epoch of the node that says so, in hex.
+	Epoch string `json:"epoch"`
 }
 
 func newLeadership(m *member) *leadership {
@@ -73,7 +77,7 @@ func (l *leadership) news() leaderNews {
 		if !here {
 			node = l.m.leaderNode()
 		}
-		return leaderNews{node, to.Address, to.Term}
+		return leaderNews{node, to.Address, to.Term, l.m.epoch()}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,6 +98,33 @@ func (l *leadership) node() gossip.NodeID { return gossip.NodeID(l.news().Node) 
 
 // answers tells whether there is a leader, so that the quorum that made it answers.
 func (l *leadership) answers() bool { return l.news().Address != "" }
+
+// follows tells whether there is a leader in the epoch of this node's store.
+func (l *leadership) follows() bool {
+	news := l.news()
+	return news.Address != "" && news.Epoch == l.m.epoch()
+}
+
+// ownFor is how long a node without a part in raft takes the quorum of its epoch for
+// one that answers, after it last did: the voters are asked at random, and those that
+// were put back into another epoch may be among them.
+const ownFor = 3 * askEvery
+
+// ownQuorum tells whether the quorum that this node follows answers, in its epoch.
+func (l *leadership) ownQuorum() bool {
+	if l.follows() {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.own.IsZero() && time.Since(l.own) < ownFor && !l.m.inRaft()
+}
+
+// epoch is the id of the epoch of this node's store, in hex.
+func (m *member) epoch() string {
+	id := m.n.o.Store.View().Head().EpochID
+	return hex.EncodeToString(id[:])
+}
 
 // known is for writes of a node that has no part in raft. Where nobody is known any
 // voter will do: it names the leader.
@@ -163,6 +194,7 @@ func (l *leadership) follow(ctx context.Context) {
 func (l *leadership) ask(ctx context.Context) {
 	voter, ok := l.m.anyVoter()
 	if !ok {
+		l.hear(leaderNews{})
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
@@ -177,8 +209,12 @@ func (l *leadership) askOne(ctx context.Context, voter gossip.Member) (news lead
 }
 
 func (l *leadership) hear(news leaderNews) {
+	epoch := l.m.epoch()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if news.Address != "" && news.Epoch == epoch {
+		l.own = time.Now()
+	}
 	if news != l.heard {
 		l.heard = news
 		close(l.moved)

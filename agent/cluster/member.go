@@ -44,6 +44,7 @@ type member struct {
 
 	servers  []*http.Server
 	left     atomic.Bool // the node goes for good
+	renaming sync.Mutex  // held while the node becomes another server in raft
 	closing  sync.Once
 	closed   error
 	tasks    sync.WaitGroup
@@ -169,7 +170,7 @@ func (m *member) gossipOptions() gossip.Options {
 		Identify:   m.identify,
 		Streams:    []gossip.Stream{gossip.Operators(n.o.Store, m.verify)},
 		Planes:     []gossip.Plane{gossip.Own(n.o.Store)},
-		Leader:     m.lead.node, Leads: m.lead.hasAll, InRaft: m.inRaft, OwnQuorum: m.lead.answers,
+		Leader:     m.lead.node, Leads: m.lead.hasAll, InRaft: m.inRaft, OwnQuorum: m.lead.ownQuorum,
 		Keeper: n.o.Store, Logger: n.o.Logger, Timings: n.o.Gossip,
 	}
 }
@@ -261,6 +262,7 @@ func (m *member) run() error {
 	m.tasks.Go(func() { m.ring.keep(ctx) })
 	if m.raft != nil {
 		m.tasks.Go(func() { m.reconcile(ctx) })
+		m.tasks.Go(func() { m.giveWay(ctx) })
 		m.tasks.Go(func() { m.ring.lead(ctx) })
 	}
 	select {

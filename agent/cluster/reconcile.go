@@ -72,7 +72,7 @@ func (c *candidates) look(ctx context.Context, other gossip.Member) sighting {
 		return s
 	}
 	news, err := c.ask(ctx, other)
-	if err == nil {
+	if err == nil && news.isHere(c.m) {
 		s.server, s.asked = news.Server, true
 		c.seen[string(other.ID)] = s
 	}

@@ -12,6 +12,14 @@ import (
 // selfNews is how a node is called in raft.
 type selfNews struct {
 	Server string `json:"server"` // empty on an edge
+	// Epoch is the id of the epoch that it is in, in hex; empty for a node that has
+	// nothing yet. One that is left behind in another goes by another name soon.
+	Epoch string `json:"epoch"`
+}
+
+// isHere reports whether what a node says of itself holds in this node's epoch.
+func (s selfNews) isHere(m *member) bool {
+	return s.Server == "" || s.Epoch == "" || s.Epoch == m.epoch()
 }
 
 func (m *member) self() selfNews {
@@ -19,7 +27,10 @@ func (m *member) self() selfNews {
 		return selfNews{}
 	}
 	_, server := m.n.servers()
-	return selfNews{server}
+	if m.n.o.Store.View().Rev().Rev == 0 {
+		return selfNews{Server: server}
+	}
+	return selfNews{server, m.epoch()}
 }
 
 // Peers: see api.Cluster.
@@ -219,6 +230,9 @@ func (m *member) addLearner(ctx context.Context, node string) (consensus.Peer, e
 		}
 		if consensus.NodeOf(news.Server) != node {
 			return consensus.Peer{}, &api.RefusedError{Reason: fmt.Sprintf("node %q is an edge for life: it joined by a token of role edge, or with --voter no", other.Name)}
+		}
+		if !news.isHere(m) {
+			return consensus.Peer{}, &api.RefusedError{Reason: fmt.Sprintf("node %q is in another epoch still, and is to follow first", other.Name)}
 		}
 		err := m.change(ctx, consensus.Change{Kind: consensus.AddLearner, Server: news.Server, Address: other.Peer})
 		return consensus.Peer{Node: node, ID: news.Server}, err

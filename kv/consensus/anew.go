@@ -66,6 +66,9 @@ func (r *Raft) anew(server string, renamed, before, after func() error) error {
 		return ErrClosed
 	}
 	r.stop()
+	r.mu.Lock()
+	r.was = false // from here on the store may take what others have
+	r.mu.Unlock()
 	if before != nil {
 		if err := before(); err != nil {
 			return errors.Join(err, r.goOn())

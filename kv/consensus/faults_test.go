@@ -86,8 +86,10 @@ func TestSlowDiskAndContext(t *testing.T) {
 		}()
 		<-time.After(time.Second)
 		for name, ask := range map[string]func(context.Context) error{
-			"read":   func(ctx context.Context) error { _, err := n.raft.Read(ctx); return err },
-			"change": func(ctx context.Context) error { return n.raft.Change(ctx, consensus.Change{Kind: consensus.Remove, Server: "x"}, 0) },
+			"read": func(ctx context.Context) error { _, err := n.raft.Read(ctx); return err },
+			"change": func(ctx context.Context) error {
+				return n.raft.Change(ctx, consensus.Change{Kind: consensus.Remove, Server: "x"}, 0)
+			},
 		} {
 			soon, cancel := context.WithTimeout(t.Context(), time.Second)
 			began := time.Now()

@@ -98,8 +98,19 @@ func (r *Raft) Role() Role {
 }
 
 // InRaft reports whether this node is in the newest configuration that it knows.
-// While it is, commits come to its store from raft only.
-func (r *Raft) InRaft() bool { return r.Role() != RoleNone }
+// While it is, commits come to its store from raft only. That holds while raft is
+// started anew, and when it has been shut down: a store that took others' commits
+// meanwhile would be ahead of the log, and the node would have to rejoin. It does not
+// where raft can't run, as on a log that can't be read.
+func (r *Raft) InRaft() bool {
+	r.mu.Lock()
+	stands, was := r.current == nil && r.problem == nil, r.was
+	r.mu.Unlock()
+	if stands {
+		return was
+	}
+	return r.Role() != RoleNone
+}
 
 // HasAll reports whether this node leads and its store has all that was committed
 // before the call: while a write is under way, others may have it sooner.
@@ -119,7 +130,7 @@ func (r *Raft) HasAll() bool {
 // node. changed is closed when that may be another.
 func (r *Raft) Leader() (to Leader, here bool, changed <-chan struct{}) {
 	to, here, changed = r.leader()
-	if r.watch.hangs() {
+	if r.instance() == nil || r.watch.hangs() { // then it is a guess
 		return Leader{}, false, changed
 	}
 	return to, here, changed

@@ -47,6 +47,7 @@ type Raft struct {
 	mu      sync.Mutex // guards all below
 	name    string     // this node's server id, see server
 	current *instance  // nil while there is none
+	was     bool       // there is none, and the node is in the configuration
 	problem error
 	closed  bool
 	// moved is closed when there may be another leader.
@@ -136,12 +137,12 @@ func (r *Raft) begin() error {
 
 // stop ends the instance, if there is one. It is for holders of swap.
 func (r *Raft) stop() {
-	i, voters := r.instance(), r.otherVoters()
+	i, voters, in := r.instance(), r.otherVoters(), r.InRaft()
 	if i == nil {
 		return
 	}
 	r.mu.Lock()
-	r.current, r.fallback = nil, voters
+	r.current, r.fallback, r.was = nil, voters, in
 	r.mu.Unlock()
 	i.end(r.turn, r.transport)
 	r.signalMoved()
