@@ -42,6 +42,7 @@ type Agent struct {
 	writes    api.Log // what orders writes
 	listeners *listeners
 	cluster   *cluster.Node // nil: in none
+	synced    atomic.Bool   // the node has heard what its cluster serves
 	left      chan struct{} // closed when the node has left its cluster
 	leaving   sync.Once
 
@@ -168,7 +169,7 @@ func (a *Agent) openStore() (err error) {
 // load makes the first table. A fault in a static route stops the start.
 func (a *Agent) load(file *spec.File) error {
 	a.gateway = gateway.New(gateway.Options{
-		Source: a.store, Static: file, Keeper: a.store, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
+		Source: a.store, Static: file, Keeper: a.store, Waiting: a.waiting, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
 		OnSwap: func(t *gateway.Table) {
 			a.logs.follow(t.Logging())
 			a.report(t)

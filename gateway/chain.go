@@ -12,6 +12,7 @@ import (
 type chainOptions struct {
 	middleware []exchange.Middleware
 	ready      func(*Table) (bool, string)
+	details    func(*Table) Readiness
 	logger     *slog.Logger
 	access     *accesslog.Logger // nil: none is kept
 }

@@ -39,6 +39,9 @@ type Options struct {
 	Resolver names.Resolver
 	// AccessLog gets the requests that gateway/config/logging asks for; nil: none.
 	AccessLog *accesslog.Logger
+	// Waiting says why the node should get no traffic so far, for what the gateway
+	// does not know of; empty: nothing does. Nil is nothing.
+	Waiting func() string
 	// OnSwap, when set, is called with each table that went live, one at a time.
 	OnSwap func(*Table)
 }
@@ -49,6 +52,7 @@ type Gateway struct {
 	keeper     Keeper
 	logger     *slog.Logger
 	onSwap     func(*Table)
+	waiting    func() string
 	access     *accesslog.Logger
 	metrics    *metrics
 	middleware []exchange.Middleware
@@ -88,6 +92,9 @@ func New(o Options) *Gateway {
 	}
 	g.estate = newEstate(g.metrics, o.Region, g.logger, o.Resolver)
 	g.metrics.health = g.estate.health
+	if g.waiting = o.Waiting; g.waiting == nil {
+		g.waiting = func() string { return "" }
+	}
 	if g.onSwap == nil {
 		g.onSwap = func(*Table) {}
 	}
@@ -189,7 +196,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 		}
 	}
 	previous := g.table.Load()
-	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.logger, g.access})
+	t, turnover := compile(previous, p, g.estate, chainOptions{g.middleware, g.readiness, g.details, g.logger, g.access})
 	t.windows = newWindows(p, g.localWindows(), previous.maintenance(), t.builtAt)
 	t.took = time.Since(start)
 	g.keepGood(p)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 
 	"grapevine/gateway/exchange"
@@ -55,13 +56,42 @@ func (c *chain) answerProbe(x *exchange.Exchange, kind probe) {
 		})
 	case kind == probeLive:
 		x.Respond(200, "application/json", []byte("{\"status\":\"alive\"}\n"))
+	case wantsDetails(&x.Request):
+		answerDetails(x, c.details(c.table))
 	default:
-		answerReady(x, c.table, c.ready)
+		c.answerReady(x)
 	}
 }
 
-func answerReady(x *exchange.Exchange, t *Table, ready func(*Table) (bool, string)) {
-	if ok, reason := ready(t); !ok {
+// wantsDetails tells whether a probe asks for more than yes or no: by ?verbose, or
+// by naming the type that the details have.
+func wantsDetails(r *exchange.Request) bool {
+	_, query, _ := bytes.Cut(r.Target, []byte("?"))
+	for pair := range bytes.SplitSeq(query, []byte("&")) {
+		if name, value, _ := bytes.Cut(pair, []byte("=")); string(name) == "verbose" {
+			return string(value) != "0" && string(value) != "false"
+		}
+	}
+	return bytes.Contains(bytes.ToLower(r.Fields.Get("Accept")), []byte("application/json"))
+}
+
+func answerDetails(x *exchange.Exchange, r Readiness) {
+	document, err := json.Marshal(r)
+	if err != nil { // it is made of texts, numbers and times
+		panic(err)
+	}
+	status := 200
+	if r.Status != statusReady {
+		status, x.Reason = 503, r.Status
+	}
+	x.Respond(status, "application/json", append(document, '\n'))
+	if status != 200 {
+		x.Response.Fields = append(x.Response.Fields, retryAfter)
+	}
+}
+
+func (c *chain) answerReady(x *exchange.Exchange) {
+	if ok, reason := c.ready(c.table); !ok {
 		x.Fail(exchange.Problem{Status: 503, Code: "not_ready", Detail: reason, Fields: exchange.Fields{retryAfter}})
 		return
 	}
