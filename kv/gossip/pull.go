@@ -25,11 +25,12 @@ const (
 	// networks that are so slow, and is halved with each success.
 	pullPatience     = 500 * time.Millisecond
 	pullPatienceMost = 4 * time.Second
-	// leastPause is that after the first pull that failed. It doubles up to failedPause, and to
-	// busyPause if the other side serves too many.
-	leastPause  = 25 * time.Millisecond
-	failedPause = 500 * time.Millisecond
-	busyPause   = 5 * time.Second
+	// leastPause is that after the first pull that failed. It doubles up to failedPause, and by
+	// busyPerMember more if the other side serves too many: so long that of a thousand nodes
+	// who all need a snapshot some 200 ask in a second.
+	leastPause    = 25 * time.Millisecond
+	failedPause   = 500 * time.Millisecond
+	busyPerMember = 5 * time.Millisecond
 	// maxSnapshotBytes bounds what a snapshot may unpack to.
 	maxSnapshotBytes = 1 << 30
 	// maxWindow bounds the memory of the zstd decoder, whatever a snapshot asks for.
@@ -132,7 +133,7 @@ func (q *puller) wake() {
 
 // run pulls whenever something is wanted.
 func (q *puller) run() {
-	pauses := backoff{least: leastPause, most: busyPause}
+	pauses := backoff{least: leastPause}
 	for {
 		q.pullPlanes()
 		s, source := q.next()
@@ -159,7 +160,7 @@ func (q *puller) run() {
 		}
 		pauses.most = failedPause
 		if busy {
-			pauses.most = busyPause
+			pauses.most += time.Duration(len(q.peer.members.others(q.peer.o.Meta.ID))) * busyPerMember
 		}
 		if !q.rest(source, busy, pauses.next()) {
 			return

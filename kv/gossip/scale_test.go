@@ -291,9 +291,9 @@ const compared = 3
 
 // TestPitfall22AThousandNodes holds the goals for a thousand nodes of which 1 % are dead and 1 % lose a
 // fifth of everything. GRAPEVINE_SCALE is how many seeds to play at that size; without
-// it a hundred nodes are played.
+// it fifty nodes are played.
 func TestPitfall22AThousandNodes(t *testing.T) {
-	size, seeds := 100, 1
+	size, seeds := 50, 1
 	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_SCALE")); err == nil {
 		size, seeds = 1000, n
 	}

@@ -22,7 +22,7 @@ const equalWithin = 2 * time.Second
 // 25 nodes. When it is over, all nodes have the same soon, and everything that a
 // leader or an owner made. GRAPEVINE_SEEDS is how many seeds, GRAPEVINE_SEED the first.
 func TestSeeds(t *testing.T) {
-	seeds, first := 20, 1
+	seeds, first := 10, 1
 	if long() {
 		seeds = 300
 	}
