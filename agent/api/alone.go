@@ -40,19 +40,20 @@ func (l alone) Peers(context.Context) ([]Peer, error) {
 
 func (l alone) TransferLeadership(context.Context, string) (string, error) { return "", errAlone }
 func (l alone) Promote(context.Context, string) error                      { return errAlone }
-func (l alone) RecoveryPlan(context.Context) (Recovery, error)             { return Recovery{}, errAlone }
-func (l alone) Recover(context.Context) (Recovery, error)                  { return Recovery{}, errAlone }
-func (l alone) Demote(context.Context, string) error                       { return errAlone }
-func (l alone) Join(context.Context, []string) error                       { return errAlone }
-func (l alone) Leave(context.Context) error                                { return errAlone }
-func (l alone) ForceLeave(context.Context, string, bool) error             { return errAlone }
-func (l alone) Reachability(context.Context) ([]Reach, error)              { return nil, nil }
-func (l alone) Tokens(context.Context) ([]Token, error)                    { return nil, nil }
-func (l alone) RevokeToken(context.Context, string) error                  { return errAlone }
-func (l alone) Alarms() ([]Alarm, error)                                   { return nil, nil }
-func (l alone) Certificates() ([]Certificate, error)                       { return nil, nil }
-func (l alone) Ask(string) (http.Handler, error)                           { return nil, errAlone }
-func (l alone) Keyring(context.Context) (Keyring, error)                   { return Keyring{}, errAlone }
+func (l alone) RecoveryPlan(context.Context) (Recovery, error) { return Recovery{}, errAlone }
+
+func (l alone) Recover(context.Context) (Recovery, error)      { return Recovery{}, errAlone }
+func (l alone) Demote(context.Context, string) error           { return errAlone }
+func (l alone) Join(context.Context, []string) error           { return errAlone }
+func (l alone) Leave(context.Context) error                    { return errAlone }
+func (l alone) ForceLeave(context.Context, string, bool) error { return errAlone }
+func (l alone) Reachability(context.Context) ([]Reach, error)  { return nil, nil }
+func (l alone) Tokens(context.Context) ([]Token, error)        { return nil, nil }
+func (l alone) RevokeToken(context.Context, string) error      { return errAlone }
+func (l alone) Alarms() ([]Alarm, error)                       { return nil, nil }
+func (l alone) Certificates() ([]Certificate, error)           { return nil, nil }
+func (l alone) Ask(string) (http.Handler, error)               { return nil, errAlone }
+func (l alone) Keyring(context.Context) (Keyring, error)       { return Keyring{}, errAlone }
 
 func (l alone) RotateKeys(context.Context) (Keyring, error) { return Keyring{}, errAlone }
 
