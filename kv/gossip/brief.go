@@ -138,3 +138,26 @@ func (p *Peer) takeBrief(s *session, bytes []byte) error {
 	}
 	return nil
 }
+
+// heardSum is heard for who gives a sum of its name only, the zero Member if it is none. It tells
+// its latest report, too.
+func (m *members) heardSum(sum uint64) (Member, report) {
+	m.mu.Lock()
+	if m.sums == nil {
+		m.sums = make(map[uint64]string, len(m.entries))
+		for name := range m.entries {
+			m.sums[nameSum(name)] = name
+		}
+	}
+	name := m.sums[sum]
+	kept := report{}
+	if e := m.entries[name]; e != nil {
+		kept = e.report
+	}
+	m.mu.Unlock()
+	member, known := m.heard(name)
+	if !known {
+		return Member{}, report{}
+	}
+	return member, kept
+}

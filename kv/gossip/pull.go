@@ -87,42 +87,6 @@ func (q *puller) want(from Member, s Stream, head kv.Head) {
 	q.wake()
 }
 
-// wantPlane asks for what a member has of a plane.
-func (q *puller) wantPlane(c *course, from Member) {
-	q.mu.Lock()
-	q.planes[c] = from
-	q.mu.Unlock()
-	q.wake()
-}
-
-// nextPlane chooses a plane that may lack something, nil if there is none.
-func (q *puller) nextPlane() (*course, Member) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for c, from := range q.planes {
-		delete(q.planes, c)
-		return c, from
-	}
-	return nil, Member{}
-}
-
-// pullPlanes fetches what is wanted of planes. What fails is not wanted any more: heads
-// will tell again.
-func (q *puller) pullPlanes() {
-	for {
-		c, from := q.nextPlane()
-		if c == nil {
-			return
-		}
-		if err := q.peer.pullPlane(c, from); err != nil {
-			c.pulled(false)
-			q.failed(c.ID(), from, err)
-			continue
-		}
-		q.succeeded()
-	}
-}
-
 // wake lets the puller look again.
 func (q *puller) wake() {
 	select {
