@@ -78,14 +78,12 @@ func (l *ownerLog) remember(d ownerDelete) {
 func (l *ownerLog) replace(c OwnerChange) (touched []Key) {
 	old := l.live
 	l.live, l.claims, l.deletes = make(map[Key]*claim, len(c.Ops)), nil, nil
-	l.mark, l.held, l.base = OwnerMark{Incarnation: c.Incarnation}, c.Held, c.Seq
-	for _, op := range c.Ops {
-		if !op.Deleted {
-			l.do(op)
-			touched = append(touched, op.Key)
-		}
+	l.mark, l.held = OwnerMark{Incarnation: c.Incarnation}, c.Held
+	for _, op := range c.Ops { // with deletes, if it is the owner's first steps and not a list
+		l.do(op)
+		touched = append(touched, op.Key)
 	}
-	l.mark.Seq = c.Seq
+	l.mark.Seq, l.base, l.deletes = c.Seq, c.Seq, nil
 	for key := range old {
 		touched = append(touched, key)
 	}

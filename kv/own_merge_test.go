@@ -92,6 +92,7 @@ func TestOwnedMergeTable(t *testing.T) {
 		{row: "older incarnation, whole", change: OwnerChange{Owner: "o", Incarnation: 2, Seq: 9, Ops: []OwnerOp{op(9, instance+"x")}}, want: OwnerMark{3, 4}, wantKeys: 2},
 		{row: "newer incarnation, part", change: OwnerChange{Owner: "o", Incarnation: 4, From: 1, Seq: 2, Ops: []OwnerOp{op(2, instance+"x")}}, gap: true, want: OwnerMark{3, 4}, wantKeys: 2},
 		{row: "newer incarnation, whole", change: OwnerChange{Owner: "o", Incarnation: 4, Seq: 1, Ops: []OwnerOp{op(1, instance+"x")}}, want: OwnerMark{4, 1}, wantKeys: 1, wantFresh: true},
+		{row: "newer incarnation, its first steps", change: OwnerChange{Owner: "o", Incarnation: 4, Seq: 3, Ops: []OwnerOp{op(1, instance+"x"), op(2, instance+"y"), {Seq: 3, Key: instance + "x", Deleted: true}}}, want: OwnerMark{4, 3}, wantKeys: 1, wantFresh: true},
 		{row: "newer incarnation, with nothing", change: OwnerChange{Owner: "o", Incarnation: 4}, want: OwnerMark{4, 0}, wantKeys: 0, wantFresh: true},
 		{row: "next", change: OwnerChange{Owner: "o", Incarnation: 3, From: 4, Seq: 5, Ops: []OwnerOp{op(5, instance+"x")}}, want: OwnerMark{3, 5}, wantKeys: 3, wantFresh: true},
 		{row: "overlapping", change: OwnerChange{Owner: "o", Incarnation: 3, From: 2, Seq: 5, Ops: []OwnerOp{{Seq: 4, Key: instance + "b", Deleted: true}, op(5, instance+"x")}}, want: OwnerMark{3, 5}, wantKeys: 3, wantFresh: true},
