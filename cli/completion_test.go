@@ -27,7 +27,7 @@ func TestCompletion(t *testing.T) {
 		want  []string
 	}{
 		{[]string{""}, []string{
-			"run", "config", "routes", "maintenance", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "tls",
+			"run", "config", "routes", "maintenance", "clusters", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "keyring", "alarms", "tls",
 			"version", "completion",
 		}},
 		{[]string{"co"}, []string{"config", "completion"}},

@@ -26,6 +26,7 @@ func (p *program) tree() *urfave.Command {
 				p.routesList(), p.routesExplain(), p.routesLint(),
 			}}),
 			withNode(p.maintenance()),
+			p.clusters(),
 			withNode(p.status()),
 			withNode(p.members()),
 			p.join(),
@@ -66,7 +67,7 @@ func prepare(c *urfave.Command) {
 // isPlanned knows the commands of later versions. They are not listed, and whoever calls one is told.
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
-		"announce", "clusters", "config apply", "config diff", "config edit", "config export", "config history",
+		"announce", "config apply", "config diff", "config edit", "config export", "config history",
 		"config rollback", "debug", "doctor", "instances", "snapshot",
 		"token create", "top",
 	}, command)

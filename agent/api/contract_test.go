@@ -73,6 +73,11 @@ func referred(n *node) {
 	n.socket.do("PUT", "/v1/kv/gateway/routes/shop", `{"path":"/shop","cluster":"shop"}`)
 }
 
+// guarded is a cluster with a breaker.
+func guarded(n *node) {
+	n.socket.do("PUT", "/v1/kv/gateway/clusters/shop", `{"destinations":{"a":"http://127.0.0.1:5010"},"resilience":{"circuitBreaker":{}}}`)
+}
+
 // shadowing is a route that another one hides entirely.
 func shadowing(n *node) {
 	n.socket.do("PUT", "/v1/kv/gateway/routes/first", `{"path":"/x/{**rest}","order":-1,"backends":["http://127.0.0.1:5010"]}`)
@@ -135,6 +140,13 @@ func contracts() map[string]contract {
 		"validate 200": request("POST", "/v1/validate", `{"values":{"gateway/routes/x":{"path":"x"}}}`),
 		"validate 400": request("POST", "/v1/validate", "{"),
 		"validate 413": request("POST", "/v1/validate", huge),
+
+		"listClusters 200": request("GET", "/v1/clusters", "").on(referred),
+		"getCluster 200":   request("GET", "/v1/clusters/shop", "").on(referred),
+		"getCluster 404":   request("GET", "/v1/clusters/shop", ""),
+		"resetBreaker 200": request("POST", "/v1/clusters/reset-breaker", `{"cluster":"shop"}`).on(guarded),
+		"resetBreaker 400": request("POST", "/v1/clusters/reset-breaker", `{}`),
+		"resetBreaker 404": request("POST", "/v1/clusters/reset-breaker", `{"cluster":"shop"}`).on(referred),
 
 		"status 200":        request("GET", "/v1/status", "").on(referred),
 		"listRoutes 200":    request("GET", "/v1/routes", "").on(referred),

@@ -11,8 +11,8 @@ import (
 
 // operations is the table of everything that the API does.
 func operations(withMetrics bool) []operation {
-	ops := slices.Concat(keyOperations(), nodeOperations(), maintenanceOperations(), memberOperations(), voterOperations(), recoveryOperations(),
-		admissionOperations())
+	ops := slices.Concat(keyOperations(), nodeOperations(), clusterOperations(), maintenanceOperations(), memberOperations(), voterOperations(),
+		recoveryOperations(), admissionOperations())
 	for i := range ops {
 		ops[i].params = append(ops[i].params, nodeParam)
 	}
