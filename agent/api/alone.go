@@ -40,7 +40,7 @@ func (l alone) Peers(context.Context) ([]Peer, error) {
 
 func (l alone) TransferLeadership(context.Context, string) (string, error) { return "", errAlone }
 func (l alone) Promote(context.Context, string) error                      { return errAlone }
-func (l alone) RecoveryPlan(context.Context) (Recovery, error) { return Recovery{}, errAlone }
+func (l alone) RecoveryPlan(context.Context) (Recovery, error)             { return Recovery{}, errAlone }
 
 func (l alone) Recover(context.Context) (Recovery, error)      { return Recovery{}, errAlone }
 func (l alone) Demote(context.Context, string) error           { return errAlone }
