@@ -47,7 +47,7 @@ func (f *fixture) occupy(h *held, path string) <-chan int {
 func TestLimitsInFlight(t *testing.T) {
 	h := newHeld(t)
 	for name, keys := range map[string][2]string{
-		"route":       {fmt.Sprintf(`{"path":"/r","cluster":"c","limits":{"maxConcurrent":2}}`), `{"destinations":{"a":"` + h.url + `"}}`},
+		"route":       {`{"path":"/r","cluster":"c","limits":{"maxConcurrent":2}}`, `{"destinations":{"a":"` + h.url + `"}}`},
 		"cluster":     {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConcurrent":2}`},
 		"destination": {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConnections":2}`},
 	} {
