@@ -117,10 +117,6 @@ func (c *cluster) accept(x *exchange.Exchange, at int) breaker.Outcome {
 
 // discard gives up what d answered, for another attempt.
 func (c *cluster) discard(x *exchange.Exchange, d *destination) {
-	r := &x.Response
-	if r.Body != nil {
-		r.Body.Close()
-	}
-	r.Status, r.Fields, r.Body, r.ContentLength, r.Trailers = 0, r.Fields[:0], nil, 0, r.Trailers[:0]
+	x.DropResponse()
 	d.end()
 }

@@ -50,6 +50,7 @@ type Exchange struct {
 	ctx      context.Context
 	scratch  []byte
 	hooks    []Hook
+	memory   *Memory // nil without Use
 	finished bool
 }
 
@@ -144,20 +145,38 @@ const (
 // Use gives x the memory to begin with, before its first Reset. Only a front calls
 // it.
 func (x *Exchange) Use(m *Memory) {
-	x.Request.Fields, x.Response.Fields = m.request[:0], m.response[:0]
-	x.hooks, x.scratch = m.hooks[:0], m.scratch[:0]
+	x.memory = m
+	x.Request.Fields, x.hooks, x.scratch = m.request[:0], m.hooks[:0], m.scratch[:0]
 }
 
 // Reset makes x new for a request whose life is ctx's, keeping its memory. Only
 // a front calls it.
 func (x *Exchange) Reset(ctx context.Context) {
-	fields, response, hooks := x.Request.Fields[:0], x.Response.Fields[:0], x.hooks[:0]
+	fields, hooks := x.Request.Fields[:0], x.hooks[:0]
 	scratch := x.scratch[:0]
 	if cap(scratch) < scratchSize {
 		scratch = make([]byte, 0, scratchSize)
 	}
-	*x = Exchange{ctx: ctx, hooks: hooks, scratch: scratch}
-	x.Request.Fields, x.Response.Fields = fields, response
+	*x = Exchange{ctx: ctx, hooks: hooks, scratch: scratch, memory: x.memory}
+	x.Request.Fields, x.Response.Fields = fields, x.room()
+}
+
+// room is where the fields of a response that the gateway makes itself begin. Those
+// of an upstream's are in memory that goes with its body.
+func (x *Exchange) room() Fields {
+	if x.memory == nil {
+		return nil
+	}
+	return x.memory.response[:0]
+}
+
+// DropResponse gives up what the response holds, for another one.
+func (x *Exchange) DropResponse() {
+	r := &x.Response
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	r.Status, r.Fields, r.Body, r.ContentLength, r.Trailers = 0, x.room(), nil, 0, nil
 }
 
 // Context ends when the client has gone or the exchange has finished.

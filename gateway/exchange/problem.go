@@ -31,11 +31,9 @@ func (x *Exchange) Fail(p Problem) {
 // Respond answers with a body held in memory. What the response held before is
 // dropped.
 func (x *Exchange) Respond(status int, contentType string, body []byte) {
+	x.DropResponse()
 	r := &x.Response
-	if r.Body != nil {
-		r.Body.Close()
-	}
-	r.Status, r.Fields, r.Trailers = status, r.Fields[:0], nil
+	r.Status = status
 	r.Fields.Add("Content-Type", []byte(contentType))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }

@@ -238,10 +238,12 @@ func (b *requestBody) drain() bool {
 	}
 	c := b.t.c
 	c.armRead(lingerFor)
+	trash := pages.Get().(*page)
+	defer trash.release()
 	var err error
 	for left := c.s.maxDrain(); left >= 0 && err == nil; {
 		var n int
-		n, err = b.read(b.t.out[:])
+		n, err = b.read(trash.b[:])
 		left -= int64(n)
 	}
 	return c.restRead() && err == io.EOF

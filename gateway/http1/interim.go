@@ -18,7 +18,9 @@ func (t *turn) interim(status int, fields exchange.Fields) {
 	if status == http.StatusContinue {
 		t.expects = false
 	}
-	head, err := AppendResponseHead(t.out[:0], &exchange.Response{Status: status, Fields: fields}, NoBody, -1, "")
+	out := pages.Get().(*page)
+	defer out.release()
+	head, err := AppendResponseHead(out.b[:0], &exchange.Response{Status: status, Fields: fields}, NoBody, -1, "")
 	if err == nil {
 		_ = t.c.write(head, t.c.s.writeTimeout()) // the final head will fail too
 	}

@@ -41,10 +41,12 @@ type relay struct {
 // switchProtocols answers 101 and serves the tunnel to its end.
 func (t *turn) switchProtocols() {
 	c, far := t.c, t.x.Response.Tunnel
-	head, err := AppendResponseHead(t.out[:0], &t.x.Response, NoBody, -1, "")
+	out := pages.Get().(*page)
+	head, err := AppendResponseHead(out.b[:0], &t.x.Response, NoBody, -1, "")
 	if err == nil {
 		err = t.send(head)
 	}
+	out.release()
 	if err == nil {
 		r := &relay{c: c, far: far, bound: c.s.tunnelIdle()}
 		c.relay.Store(r)

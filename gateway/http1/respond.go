@@ -81,7 +81,9 @@ func (t *turn) answer() (plan, error) {
 }
 
 func (t *turn) respond(p plan) (err error) {
+	out := pages.Get().(*page)
 	defer func() {
+		out.release()
 		if cause := recover(); cause != nil {
 			t.logPanic(cause)
 			err = errPanicked
@@ -91,7 +93,7 @@ func (t *turn) respond(p plan) (err error) {
 	if !r.Fields.Has("Date") { // RFC 9110 §6.6.1
 		r.Fields = append(r.Fields, exchange.Field{Name: dateName, Value: *t.c.s.date.Load()})
 	}
-	head, err := AppendResponseHead(t.out[:0], r, p.framing, p.length, p.connection)
+	head, err := AppendResponseHead(out.b[:0], r, p.framing, p.length, p.connection)
 	switch {
 	case err != nil:
 		return err

@@ -51,7 +51,6 @@ type turn struct {
 	// neighbouring pages of memory, and not one for each of these.
 	memory exchange.Memory
 	page   [turnPage]byte
-	out    [turnPage]byte
 }
 
 var turns = sync.Pool{New: func() any {
@@ -96,7 +95,6 @@ func (t *turn) settle() {
 		copy(t.in, ahead)
 		spoil(t.in[len(ahead):])
 	}
-	spoil(t.out[:])
 	t.from, t.to = 0, len(ahead)
 	t.skipEmptyLine = true
 	t.head.Fields = t.x.Request.Fields[:0]
@@ -299,13 +297,15 @@ func (t *turn) linger() {
 	if !c.closeWrite() {
 		return
 	}
+	trash := pages.Get().(*page)
+	defer trash.release()
 	patience := lingerFor
 	if t.body.settled() && t.ahead() == 0 {
 		patience = lingerShort
 	}
 	_ = c.conn.SetReadDeadline(time.Now().Add(patience)) // closed already, then
 	for {
-		if n, err := c.Read(t.out[:]); n == 0 || err != nil {
+		if n, err := c.Read(trash.b[:]); n == 0 || err != nil {
 			return
 		}
 	}

@@ -9,11 +9,6 @@ import (
 	"grapevine/gateway/exchange"
 )
 
-// pageSize is what an attempt holds in memory: the request's head with the first
-// of its body, then the response's head with the first of its body. Larger heads
-// get a page of their own.
-const pageSize = 14 << 10
-
 // attempt is one exchange with a destination. It is the response's body as well,
 // and lives until that is closed.
 type attempt struct {
@@ -34,22 +29,23 @@ type attempt struct {
 	answered  bool // a byte of the response came
 	writeErr  error
 
-	buf  []byte // page, or a larger one
-	out  int    // the request is buf[:out], until the response overwrites it
+	// page has the request's head with the first of its body, then the response's. It
+	// is nil while the first of the answer is waited for, and the request was sent.
+	page *page
+	buf  []byte // page's, or larger when something did not fit
+	out  int    // the request is buf[:out], until the page is given back
 	sent int    // bytes of the request's body by length in it
 	from int    // the response's unread bytes are buf[from:to]
 	to   int
 
 	// bodyAt is where the body begins in memory, behind the head.
 	bodyAt int
-	head   ResponseHead // its fields are in the memory of the exchange's
-	keep   bool         // the link may serve another exchange
+	head   ResponseHead
+	keep   bool // the link may serve another exchange
 	body   Framing
 	left   int64 // of a body by length
 	chunks ChunkedDecoder
 	err    error // what Read says from now on
-
-	page [pageSize]byte // behind what is small, as in a turn
 }
 
 // attempts holds attempts that have ended.
@@ -58,18 +54,29 @@ var attempts = sync.Pool{New: func() any { return new(attempt) }}
 func newAttempt(u *Upstream, x *exchange.Exchange, b exchange.Bounds) *attempt {
 	a := attempts.Get().(*attempt)
 	a.u, a.x, a.bounds = u, x, b
-	a.buf, a.head.Fields = a.page[:], x.Response.Fields[:0]
 	return a
+}
+
+// takePage takes memory for a message.
+func (a *attempt) takePage() {
+	a.page = pages.Get().(*page)
+	a.buf, a.head.Fields = a.page.b[:], a.page.fields[:0]
+}
+
+// dropPage ends the use of what a message was in.
+func (a *attempt) dropPage() {
+	if a.page != nil {
+		a.page.release()
+	}
+	a.page, a.buf, a.head.Fields = nil, nil, nil
 }
 
 // run sends the request and awaits the response's head.
 func (a *attempt) run() error {
-	head, err := a.appendHead()
-	if err != nil {
+	if err := a.writeHead(); err != nil {
 		a.connected = true // it is not the destination that is at fault
 		return err
 	}
-	a.buf, a.out = head[:cap(head)], len(head)
 	if err := a.connect(); err != nil {
 		return err
 	}
@@ -81,6 +88,14 @@ func (a *attempt) run() error {
 	if err != nil && a.mayRepeat(err) {
 		err = a.repeat(whole)
 	}
+	return err
+}
+
+// writeHead makes the request's head.
+func (a *attempt) writeHead() error {
+	a.takePage()
+	head, err := a.appendHead()
+	a.buf, a.out = head[:cap(head)], len(head)
 	return err
 }
 
@@ -165,6 +180,12 @@ func idempotent(method string) bool {
 func (a *attempt) repeat(whole bool) error {
 	a.keep = false
 	a.release()
+	if a.wrote { // its page is gone, and it has no body
+		a.dropPage()
+		if err := a.writeHead(); err != nil {
+			return err
+		}
+	}
 	a.reused, a.wrote, a.writeErr = false, false, nil
 	a.connected = a.touched // else another destination may have it
 	if err := a.dial(); err != nil {
@@ -224,7 +245,7 @@ func (a *attempt) end() {
 	a.keep = false
 	a.release()
 	a.sender.abandon()
-	spoil(a.page[:])
+	a.dropPage()
 	chunks, trailers := a.chunks, a.head.Trailers[:0]
 	chunks.Reset()
 	a.forget()
@@ -236,7 +257,7 @@ func (a *attempt) end() {
 func (a *attempt) forget() {
 	a.u, a.x, a.link, a.unwatch, a.sender = nil, nil, nil, nil, nil
 	a.reused, a.connected, a.touched, a.wrote, a.answered, a.keep = false, false, false, false, false, false
-	a.writeErr, a.err, a.buf = nil, nil, nil
+	a.writeErr, a.err = nil, nil
 	a.out, a.sent, a.from, a.to, a.left, a.bodyAt, a.body = 0, 0, 0, 0, 0, 0, NoBody
 	a.head = ResponseHead{}
 }

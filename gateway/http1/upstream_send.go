@@ -140,7 +140,7 @@ func (a *attempt) notSent(err error) error {
 
 func (a *attempt) sendWhole() error {
 	a.link.await(a.bounds.Timeout)
-	sent, n, err := a.link.converse(a.buf[:a.out], a.buf)
+	sent, n, err := a.link.converse(a)
 	a.wrote, a.answered, a.to = sent > 0, n > 0, n
 	if err != nil && sent < a.out {
 		return a.notSent(err)

@@ -10,7 +10,8 @@ type talk struct {
 	// Both are bound once.
 	sendAndReceive, receiveOnly func(fd uintptr) (done bool)
 
-	out   []byte // what is left to send
+	a     *attempt // that converses
+	out   []byte   // what is left to send
 	in    []byte
 	n     int
 	errno syscall.Errno
@@ -18,34 +19,35 @@ type talk struct {
 
 func (t *talk) bind() { t.sendAndReceive, t.receiveOnly = t.converse, t.read }
 
-// converse sends out and reads the first of what is answered into in, which may
-// be the same memory. sent tells how much of out was sent; an error with less than
-// all of it is that of sending.
+// converse sends what is in memory of a's request, which is all of it, and reads
+// the first of what is answered into its place. sent tells how much was sent; an
+// error with less than all of it is that of sending.
 //
 // It sends within the wait for what it reads. So nothing that comes after the
 // request can be missed, and there is no need to try a read that would find
-// nothing: a destination takes its time.
-func (l *link) converse(out, in []byte) (sent, n int, err error) {
+// nothing: a destination takes its time. Meanwhile a has no page.
+func (l *link) converse(a *attempt) (sent, n int, err error) {
 	if l.raw == nil {
-		if sent, err = l.conn.Write(out); err != nil {
-			return sent, 0, err
-		}
-		n, err = l.conn.Read(in)
-		return sent, n, err
+		return l.converseWhole(a, 0)
 	}
 	t := &l.talk
-	t.out, t.in, t.n, t.errno = out, in, 0, 0
+	t.a, t.out, t.in, t.n, t.errno = a, a.buf[:a.out], nil, 0, 0
 	err = l.raw.Read(t.sendAndReceive)
-	sent = len(out) - len(t.out)
+	sent = a.out - len(t.out)
 	n, err = t.end(err)
 	if err == errNoRoom {
-		more, err := l.conn.Write(out[sent:])
-		if sent += more; err != nil {
-			return sent, 0, err
-		}
-		n, err = l.read(in)
-		return sent, n, err
+		return l.converseWhole(a, sent)
 	}
+	return sent, n, err
+}
+
+// converseWhole sends what follows the first sent bytes, and then reads.
+func (l *link) converseWhole(a *attempt, sent int) (int, int, error) {
+	n, err := l.conn.Write(a.buf[sent:a.out])
+	if sent += n; err != nil {
+		return sent, 0, err
+	}
+	n, err = l.read(a.buf)
 	return sent, n, err
 }
 
@@ -65,7 +67,7 @@ const errNoRoom = syscall.EAGAIN
 
 func (t *talk) end(err error) (int, error) {
 	n, errno := t.n, t.errno
-	t.out, t.in = nil, nil
+	t.a, t.out, t.in = nil, nil, nil
 	switch {
 	case err != nil:
 		return 0, err
@@ -89,10 +91,15 @@ func (t *talk) converse(fd uintptr) (done bool) {
 		}
 		t.out = t.out[n:]
 	}
+	t.a.dropPage()
 	return false
 }
 
 func (t *talk) read(fd uintptr) (done bool) {
+	if t.in == nil {
+		t.a.takePage()
+		t.in = t.a.buf
+	}
 	n, errno := receive(fd, t.in, 0)
 	if errno == syscall.EAGAIN {
 		return false
