@@ -144,13 +144,22 @@ func (b *batch) merge() {
 
 // mergeInto puts commits into the store. With a durable log readers see them before
 // the store's file has them: after a crash raft applies them again. If the file can't
-// be written later, the machine stops then.
+// be written later, the machine stops then. A node that is the only voter waits for
+// the file: after a crash nobody else has what it has acknowledged, and it answers
+// from its file before its log is read.
 func (m *machine) mergeInto(commits ...kv.Commit) error {
-	if !m.durable {
+	if !m.durable || m.alone() {
 		return m.store.Merge(commits...)
 	}
 	first := commits[0].Index
 	return m.store.MergeSoon(kv.Soon{Failed: func(err error) { _ = m.stop(first, err) }}, commits...)
+}
+
+// alone tells whether there is no other voter, as far as is known.
+func (m *machine) alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(voterIDs(m.config.Servers)) < 2
 }
 
 func (b *batch) mergeEach() {
