@@ -46,8 +46,8 @@ func TestExplanations(t *testing.T) {
 				"cluster    shop, leastRequest\n" +
 				"breaker    open, 7 of 10 calls failed, open for 2.5 s\n" +
 				"\n" +
-				"DESTINATION                 WEIGHT  IN FLIGHT  HEALTH                  USE\n" +
-				"http://h:80                 5       0          healthy                 next\n" +
+				"DESTINATION                 WEIGHT  IN FLIGHT  HEALTH                 USE\n" +
+				"http://h:80                 5       0          healthy                next\n" +
 				"http://long.host.test:8080  1       12         unhealthy, in eu: 503  last\n",
 		},
 		"answered by the route": {
