@@ -126,6 +126,8 @@ func flagValues(ctx context.Context, call invocation, flag string) []string {
 		return slices.Clone(consistencies)
 	case "role":
 		return []string{"voter", "edge"}
+	case "keep":
+		return []string{string(api.KeepCluster), string(api.KeepNode)}
 	case "voter":
 		return []string{agent.VoterAuto, agent.VoterYes, agent.VoterNo}
 	case "node":
@@ -147,6 +149,8 @@ func (p *program) arguments(ctx context.Context, call invocation, last string) [
 		return keysLike(ctx, call, last)
 	case "NODE":
 		return nodes(ctx, call)
+	case "CLUSTER":
+		return clusters(ctx, call)
 	case "ID":
 		return tokens(ctx, call)
 	case "METHOD":
@@ -177,6 +181,16 @@ func nodes(ctx context.Context, call invocation) []string {
 		}
 	}
 	return names
+}
+
+func clusters(ctx context.Context, call invocation) []string {
+	var list api.ClusterList
+	call.ask(ctx, request{method: http.MethodGet, path: "/v1/clusters"}, &list)
+	var ids []string
+	for _, cl := range list.Clusters {
+		ids = append(ids, cl.ID)
+	}
+	return ids
 }
 
 func tokens(ctx context.Context, call invocation) []string {

@@ -21,6 +21,7 @@ func TestCompletion(t *testing.T) {
 	n.must("config set app/a 1")
 	n.must("config set app/b 1")
 	n.must("config set gateway/routes/booking " + bookingRoute)
+	n.must(`config set gateway/clusters/shop '{"destinations":{"a":"http://127.0.0.1:5010"}}'`)
 	t.Setenv("AGENT_ADDR", n.address)
 	for _, test := range []struct {
 		words []string
@@ -44,7 +45,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "--config", ""}, nil},
 		{[]string{"completion", ""}, shells},
 		{[]string{"config", "get", "app/"}, []string{"app/a", "app/b"}},
-		{[]string{"config", "watch", "g"}, []string{"gateway/routes/booking"}},
+		{[]string{"config", "watch", "gateway/r"}, []string{"gateway/routes/booking"}},
 		{[]string{"config", "get", "app/a", ""}, nil},
 		{[]string{"config", "set", "app/a", ""}, nil},
 		{[]string{"config", "get", "--addr", "unix:///none", "app/"}, nil},
@@ -57,6 +58,16 @@ func TestCompletion(t *testing.T) {
 		{[]string{"raft", "transfer-leadership", "t"}, []string{"test"}},
 		{[]string{"force-leave", "--yes", ""}, []string{"test"}},
 		{[]string{"join", ""}, nil},
+		{[]string{"maintenance", ""}, []string{"on", "off", "status"}},
+		{[]string{"maintenance", "on", "s"}, []string{"shop"}},
+		{[]string{"maintenance", "off", "shop", ""}, nil},
+		{[]string{"clusters", ""}, []string{"list", "show", "reset-breaker"}},
+		{[]string{"clusters", "show", ""}, []string{"booking", "shop"}},
+		{[]string{"clusters", "reset-breaker", "s"}, []string{"shop"}},
+		{[]string{"keyring", ""}, []string{"list", "rotate"}},
+		{[]string{"alarms", ""}, []string{"list", "show", "settle"}},
+		{[]string{"alarms", "settle", "--keep", ""}, []string{"cluster", "node"}},
+		{[]string{"alarms", "show", ""}, []string{"test"}},
 		{[]string{"status", "--node", ""}, []string{"test"}},
 		{[]string{"config", "get", "--node=t"}, []string{"--node=test"}},
 		{[]string{"run", "--node", ""}, nil},
