@@ -184,12 +184,21 @@ func (b *requestBody) readChunks(p []byte) (n int, err error) {
 	return n, err
 }
 
-// abandon ends a read that waits for the client.
+// abandon ends a read that waits for the client. None does once the end was read.
 func (b *requestBody) abandon() {
-	if c := b.client.Load(); c != nil {
+	if c := b.client.Load(); c != nil && !b.ended() {
 		b.abandoned.Store(true)
 		c.stopReads()
 	}
+}
+
+// ended tells whether the body was read to its end, and nobody reads.
+func (b *requestBody) ended() bool {
+	if !b.mu.TryLock() {
+		return false
+	}
+	defer b.mu.Unlock()
+	return b.err == io.EOF && b.told
 }
 
 // stop ends a read that is under way, and those to come. What the client still
