@@ -150,9 +150,8 @@ func Offsets(raw []byte) []int {
 
 // resolveSegments removes empty and dot segments.
 func (p *Path) resolveSegments() {
-	var kept [][]byte
 	segments := bytes.Split(p.Canonical[1:], []byte("/"))
-	last := len(segments) - 1
+	kept, last := segments[:0], len(segments)-1
 	slash := false // whether the result ends in "/"
 	for i, segment := range segments {
 		p.Marks |= hiddenDots(segment)
@@ -192,9 +191,12 @@ func joinSegments(segments [][]byte, slash bool) []byte {
 // hiddenDots finds a segment that is "." or ".." once a server cuts it at ";"
 // (path parameters) or decodes its %2F.
 func hiddenDots(segment []byte) Marks {
+	if bytes.IndexByte(segment, '.') < 0 {
+		return 0
+	}
 	var marks Marks
-	parts := bytes.Split(segment, []byte("%2F"))
-	for _, part := range parts {
+	slashes := bytes.Contains(segment, []byte("%2F"))
+	for part := range bytes.SplitSeq(segment, []byte("%2F")) {
 		name := cutParameter(part)
 		if string(name) != "." && string(name) != ".." {
 			continue
@@ -202,7 +204,7 @@ func hiddenDots(segment []byte) Marks {
 		if len(name) < len(part) {
 			marks |= DotParameter
 		}
-		if len(parts) > 1 {
+		if slashes {
 			marks |= SlashDots
 		}
 	}
@@ -216,6 +218,15 @@ func cutParameter(segment []byte) []byte {
 			return segment[:i]
 		}
 	}
+	return segment
+}
+
+// cutNothing is for servers that have no path parameters.
+func cutNothing(segment []byte) []byte { return segment }
+
+// cutPlainParameter cuts a segment at its first ";" that is not encoded.
+func cutPlainParameter(segment []byte) []byte {
+	segment, _, _ = bytes.Cut(segment, []byte(";"))
 	return segment
 }
 

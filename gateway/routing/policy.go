@@ -128,21 +128,45 @@ func ErrAmbiguous(raw []byte) error {
 }
 
 // Lenient gives the canonical paths that servers may see which decode escaped
-// delimiters, decode %2F, cut segments at ";", or do all of it, unless the policy
-// allows that.
+// delimiters, decode %2F, or cut segments at ";" or also at %3B: any of it that
+// the policy does not allow, in any order. None is the path itself.
 func (p Policy) Lenient(path Path) iter.Seq[[]byte] {
 	slashes := path.Marks&EncodedSlash != 0 && !p.slashes
-	parameters := path.Marks&(Semicolon|EncodedSemicolon) != 0 && !p.parameters
 	delimiters := path.Marks&EncodedDelimiter != 0 && !p.delimiters
+	parameters := path.Marks&(Semicolon|EncodedSemicolon) != 0 && !p.parameters
 	return func(yield func([]byte) bool) {
-		from := path.Canonical
-		if delimiters {
-			from = decodeDelimiters(from)
+		if !slashes && !delimiters && !parameters {
+			return
 		}
-		_ = (!delimiters || yield(from)) &&
-			(!slashes || yield(lenient(from, true, false))) &&
-			(!parameters || yield(lenient(from, false, true))) &&
-			(!slashes || !parameters || yield(lenient(from, true, true)))
+		give := func(read []byte) bool {
+			read = canonicalAgain(read)
+			return bytes.Equal(read, path.Canonical) || yield(read)
+		}
+		spellings := [][]byte{path.Canonical}
+		if delimiters {
+			spellings = append(spellings, decodeDelimiters(path.Canonical))
+		}
+		cuts := []func([]byte) []byte{cutNothing} // from the one that cuts least to the one that cuts most
+		if parameters {
+			cuts = append(cuts, cutPlainParameter, cutParameter)
+		}
+		for _, spelling := range spellings {
+			for i, before := range cuts {
+				read := cutSegments(spelling, before)
+				if !give(read) {
+					return
+				}
+				if !slashes {
+					continue
+				}
+				read = decodeSlashes(read)
+				for _, after := range cuts[i:] { // the others find nothing more to cut
+					if !give(cutSegments(read, after)) {
+						return
+					}
+				}
+			}
+		}
 	}
 }
 
@@ -162,19 +186,22 @@ func decodeDelimiters(path []byte) []byte {
 	return decoded
 }
 
-func lenient(path []byte, slashes, parameters bool) []byte {
-	if slashes {
-		path = bytes.ReplaceAll(path, []byte("%2F"), []byte("/"))
+func decodeSlashes(path []byte) []byte {
+	return bytes.ReplaceAll(path, []byte("%2F"), []byte("/"))
+}
+
+func cutSegments(path []byte, cut func(segment []byte) []byte) []byte {
+	kept := make([]byte, 0, len(path))
+	for segment := range bytes.SplitSeq(path[1:], []byte("/")) {
+		kept = append(append(kept, '/'), cut(segment)...)
 	}
-	if parameters {
-		var cut [][]byte
-		for segment := range bytes.SplitSeq(path, []byte("/")) {
-			cut = append(cut, cutParameter(segment))
-		}
-		path = bytes.Join(cut, []byte("/"))
-	}
+	return kept
+}
+
+// canonicalAgain is for canonical paths that were cut or decoded.
+func canonicalAgain(path []byte) []byte {
 	again, err := Canonical(path)
-	if err != nil { // a canonical path with segments cut is still a path
+	if err != nil { // it is still a path
 		panic(fmt.Sprintf("routing: %q: %v", path, err))
 	}
 	return again.Canonical
