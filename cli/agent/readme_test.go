@@ -157,9 +157,10 @@ func (s *shell) run(command string) string {
 	return string(shown)
 }
 
-// stable takes out what differs from run to run: ids, times, who was last, what was heard last of a node that is behind.
+// stable takes out what differs from run to run: ids, times, who was last, what was heard last of a node that is behind,
+// and which destination is next, since the ports, which are drawn, decide where hash leads.
 func stable(readme []byte) string {
-	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms|slowest: edge-\d|\d+ +\d+/[0-9.]+(ms|s|m\d+s)|led by edge-\d`)
+	varying := regexp.MustCompile(`[0-9a-f]{32}|curl/[0-9.]+|in \d+ ms|slowest: edge-\d|\d+ +\d+/[0-9.]+(ms|s|m\d+s)|led by edge-\d|(next|yes)\n`)
 	columns := regexp.MustCompile(` {2,}`)
 	return columns.ReplaceAllString(varying.ReplaceAllString(string(readme), "…"), "  ")
 }
