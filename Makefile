@@ -27,7 +27,7 @@ demo: build ## start three nodes, two backends and some traffic on loopback; pri
 
 test: ## everything a contributor waits for, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 8m ./...
-	$(GO) test -timeout 5m ./agent/agenttest # whose clusters in fake time the race detector leaves out
+	$(GO) test -timeout 5m ./agent/agenttest ./kv/gossip # whose large clusters in fake time the race detector leaves out
 
 check: lint allocs long fuzz ## all of it: lint, allocations, the long tests, a short fuzz of each target
 

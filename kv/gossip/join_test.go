@@ -120,6 +120,7 @@ func TestPitfall17HalvesBecomeOneAgain(t *testing.T) {
 // Halves that are so large that a node remembers peers of its own half alone, and no
 // seeds, as after a restart of every node.
 func TestLargeHalvesBecomeOneAgain(t *testing.T) {
+	withoutRace(t)
 	inBubble(t, func(t *testing.T, c *cluster) {
 		const n = 2 * (maxKnown + 2)
 		c.start(t, n)

@@ -59,6 +59,7 @@ func TestWhateverHappensAllConverge(t *testing.T) {
 
 // The whole of it once, with the number of nodes that the design names.
 func TestTwentyFiveNodesConverge(t *testing.T) {
+	withoutRace(t)
 	var run []act
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"write", "weather", "crash", "write", "partition", "writeMany", "wait", "powerOff", "lead", "write", "heal", "restart", "block", "write", "restart", "wait"}
@@ -200,5 +201,14 @@ func (c *cluster) settle(t tb) {
 	}
 	if len(alarms) > 0 {
 		t.Fatalf("alarms: %s", strings.Join(alarms, "; "))
+	}
+}
+
+// withoutRace skips what takes minutes with the race detector; make test and make long
+// try it without.
+func withoutRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("too long for the race detector")
 	}
 }

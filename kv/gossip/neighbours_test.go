@@ -121,6 +121,7 @@ func TestTreesGoAroundTheDead(t *testing.T) {
 
 // Who comes, goes or begins to lead changes the neighbours of few.
 func TestTreesMoveLittle(t *testing.T) {
+	withoutRace(t)
 	members := crowd(500, 5)
 	before := graph(members, members[0].ID)
 	changed := func(after map[NodeID][]NodeID) (n int) {

@@ -232,6 +232,7 @@ func TestWhateverHappensOwnersConverge(t *testing.T) {
 
 // The same with the number of nodes that the design names.
 func TestTwentyFiveOwnersConverge(t *testing.T) {
+	withoutRace(t)
 	var run []act
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{
@@ -249,6 +250,7 @@ func TestTwentyFiveOwnersConverge(t *testing.T) {
 // Pitfall 13 of the design: what is withdrawn while
 // others can't hear it, for however long, stays withdrawn.
 func TestPitfall13DeletedWhilePartitionedStaysDeleted(t *testing.T) {
+	withoutRace(t)
 	inBubble(t, func(t *testing.T, c *cluster) {
 		o := withOwners(c)
 		o.start(t, 5)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"grapevine/kv"
@@ -28,6 +29,7 @@ func fill(t *testing.T, writer *node, keys int) {
 // Pitfall 9: a state that is larger than memberlist's push/pull may be kept new nodes from
 // joining. In real time, on real sockets.
 func TestPitfall9ManyKeysLetANewNodeJoin(t *testing.T) {
+	withoutRace(t)
 	for _, keys := range []int{100_000, 200_000} {
 		if keys > 100_000 && !long() {
 			continue
@@ -65,6 +67,7 @@ func TestPitfall15NothingPilesUpAlone(t *testing.T) {
 		for i := range 1000 {
 			alone.write(t, kv.Put("a", fmt.Append(nil, i)))
 		}
+		synctest.Wait()
 		f := &alone.peer.courses[0].flood
 		if len(f.list) > maxFlood || f.bytes > maxFloodBytes || f.first < 900_000 {
 			t.Errorf("%d changes of %d bytes are kept, %d were dropped", len(f.list), f.bytes, f.first)
@@ -164,6 +167,7 @@ func TestChangesThatOvertakeAreHeld(t *testing.T) {
 // Over connections that stand still after losses a small change arrives at once, since
 // it goes by a packet too.
 func TestSmallPushesGoByPacketsToo(t *testing.T) {
+	withoutRace(t)
 	inBubble(t, func(t *testing.T, c *cluster) {
 		c.start(t, 5)
 		c.leader().write(t, kv.Put("a", nil))
