@@ -209,6 +209,16 @@ func TestSilentOrphansAreDropped(t *testing.T) {
 	})
 }
 
+// incarnationOf is the one of another node that a node knows.
+func incarnationOf(by, of *agenttest.Simulated) uint64 {
+	for _, status := range by.Store.Owners() {
+		if string(status.Owner) == of.ID {
+			return status.Mark.Incarnation
+		}
+	}
+	return 0
+}
+
 // A copy of a node's disk that is started elsewhere ends itself, and the node goes on.
 func TestCopiedNodeIsFenced(t *testing.T) {
 	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
@@ -225,6 +235,7 @@ func TestCopiedNodeIsFenced(t *testing.T) {
 		}
 		n.Start()
 		announce(t, n, "one", "1")
+		s.Nodes[0].Await("the second start of the node", 20*time.Second, func() bool { return incarnationOf(s.Nodes[0], n) == 2 })
 		awaitSeen(t, s, "one", "active", 10*time.Second)
 		double.Start()
 		var fenced *cluster.FencedError

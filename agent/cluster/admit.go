@@ -22,15 +22,16 @@ func (m *member) sound() error {
 		return nil
 	}
 	for _, a := range m.contradictions() {
-		if a.Kind == gossip.EpochAhead { // a voter's signature is on it, whoever has it
+		if !m.stopsWrites(a) {
+			continue
+		}
+		if a.Kind == gossip.EpochAhead {
 			return &api.RefusedError{Reason: fmt.Sprintf("%s: node %s is in epoch %d: the cluster was recovered without these voters. Stop all but one of them, "+
 				"and that one follows; then start the others", a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev.Epoch)}
 		}
-		if m.stopsWrites(a) {
-			name := m.nameOf(string(a.Node))
-			return &api.RefusedError{Reason: fmt.Sprintf("%s: voter %s is at revision %s and this leader at %s, and nothing is written until an operator has decided: agent alarms show %s",
-				a.Kind, name, a.Theirs.Rev, a.Ours.Rev, name)}
-		}
+		name := m.nameOf(string(a.Node))
+		return &api.RefusedError{Reason: fmt.Sprintf("%s: voter %s is at revision %s and this leader at %s, and nothing is written until an operator has decided: agent alarms show %s",
+			a.Kind, name, a.Theirs.Rev, a.Ours.Rev, name)}
 	}
 	return nil
 }

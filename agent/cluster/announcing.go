@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type ownerNews struct {
 	Boot  string       `json:"boot"`
 	Mark  kv.OwnerMark `json:"mark"`  // of the node itself; incarnation 0: it announces nothing yet
 	Known uint64       `json:"known"` // the highest incarnation of the owner that it has heard of
+	// Living are the addresses of the processes that it takes for the owner's.
+	Living []string `json:"living,omitempty"`
 }
 
 // announcer gives this node's own keys their incarnation, and sees that nobody else
@@ -70,16 +73,20 @@ func (a *announcer) news(_ context.Context, q ownerQuestion) (ownerNews, error) 
 			news.Known = status.Mark.Incarnation
 		}
 	}
+	for _, member := range a.m.gossip.Living(gossip.NodeID(q.Owner)) {
+		news.Living = append(news.Living, member.Peer)
+	}
 	return news, nil
 }
 
 // run announces until ctx is over. An error means that the node must not go on.
 func (a *announcer) run(ctx context.Context) error {
 	a.meet(ctx)
-	if err := a.fence(ctx); err != nil {
+	highest, living := a.askOthers(ctx)
+	if err := a.fence(ctx, living...); err != nil {
 		return err
 	}
-	a.begin(ctx, a.highest(ctx))
+	a.begin(ctx, highest)
 	reclaim := time.NewTimer(reclaimTime)
 	defer reclaim.Stop()
 	for ctx.Err() == nil {
@@ -122,27 +129,35 @@ func (a *announcer) meet(ctx context.Context) {
 	}
 }
 
-// highest asks all other nodes for the incarnation that they know of this one.
-func (a *announcer) highest(ctx context.Context) (highest uint64) {
+// askOthers asks all other nodes for the highest incarnation that they know of this one,
+// and where they see it: a process that has just begun knows few members itself.
+func (a *announcer) askOthers(ctx context.Context) (highest uint64, living []string) {
 	var mu sync.Mutex
-	a.askEach(ctx, a.m.others(), func(_ gossip.Member, news ownerNews) {
+	a.askEach(ctx, peers(a.m.others()), func(_ string, news ownerNews) {
 		mu.Lock()
 		defer mu.Unlock()
-		highest = max(highest, news.Known)
+		highest, living = max(highest, news.Known), append(living, news.Living...)
 	})
-	return highest
+	return highest, living
 }
 
-// askEach hands over what each member answers, from goroutines that have ended when it returns.
-func (a *announcer) askEach(ctx context.Context, members []gossip.Member, hear func(gossip.Member, ownerNews)) {
+func peers(members []gossip.Member) (addresses []string) {
+	for _, member := range members {
+		addresses = append(addresses, member.Peer)
+	}
+	return addresses
+}
+
+// askEach hands over what each address answers, from goroutines that have ended when it returns.
+func (a *announcer) askEach(ctx context.Context, addresses []string, hear func(string, ownerNews)) {
 	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
 	defer cancel()
 	var group sync.WaitGroup
-	for _, member := range members {
+	for _, address := range addresses {
 		group.Go(func() {
 			var news ownerNews
-			if a.m.calls.post(ctx, member.Peer, pathOwner, ownerQuestion{kv.OwnerID(a.m.n.o.ID)}, &news) == nil {
-				hear(member, news)
+			if a.m.calls.post(ctx, address, pathOwner, ownerQuestion{kv.OwnerID(a.m.n.o.ID)}, &news) == nil {
+				hear(address, news)
 			}
 		})
 	}
@@ -151,24 +166,21 @@ func (a *announcer) askEach(ctx context.Context, members []gossip.Member, hear f
 
 // fence looks whether another process that lives has this node's id and comes before this
 // one. That a former boot of this node is still in the list of members means nothing: it
-// does not answer.
-func (a *announcer) fence(ctx context.Context) error {
+// does not answer. living are addresses beside those that this node knows.
+func (a *announcer) fence(ctx context.Context, living ...string) error {
 	var mu sync.Mutex
 	var fenced error
-	var doubles []gossip.Member
-	for _, d := range a.m.gossip.Doubles() {
-		if d.Peer != a.m.n.advertise.Address.String() {
-			doubles = append(doubles, d)
-		}
-	}
+	doubles := append(peers(a.m.gossip.Doubles()), living...)
+	slices.Sort(doubles)
+	doubles = slices.DeleteFunc(slices.Compact(doubles), func(address string) bool { return address == a.m.n.advertise.Address.String() })
 	mine := a.own.Mark()
-	a.askEach(ctx, doubles, func(member gossip.Member, news ownerNews) {
+	a.askEach(ctx, doubles, func(address string, news ownerNews) {
 		if news.Node != a.m.n.o.ID || news.Boot == a.m.boot || !before(news, mine, a.m.boot) {
 			return
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		fenced = &FencedError{Node: a.m.n.o.ID, Address: member.Peer}
+		fenced = &FencedError{Node: a.m.n.o.ID, Address: address}
 	})
 	return fenced
 }

@@ -54,7 +54,7 @@ func (m *member) contradictions() []gossip.Alarm {
 // right, each write would make it worse. What an edge says is an alarm only, and so is
 // what a node said that is gone and has no vote.
 func (m *member) stopsWrites(a gossip.Alarm) bool {
-	if a.Role != gossip.Voter || a.Kind != gossip.Diverged && a.Kind != gossip.LeaderBehind && a.Kind != gossip.Rivals {
+	if a.Role != gossip.Voter || a.Kind == gossip.Forged {
 		return false
 	}
 	if _, votes := m.serverOf(string(a.Node)); votes {

@@ -27,6 +27,9 @@ func (o own) Apply(changes [][]byte) ([][]byte, bool, error) { return o.store.Ap
 // it which nobody has found dead yet, or another process that has its identity.
 func (p *Peer) Doubles() []Member { return p.members.doubles(p.o.Meta.ID, p.o.Boot) }
 
+// Living are the living members with an id: several when more than one process has it.
+func (p *Peer) Living(id NodeID) []Member { return p.members.doubles(id, "") }
+
 func (m *members) doubles(id NodeID, boot string) (doubles []Member) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
