@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -28,6 +29,11 @@ const patience = 2 * time.Minute
 // crowded is the pace of what looks for dead nodes. As many nodes on one host get a
 // hundredth of it each, and at the usual pace the others would take them for dead.
 const crowded = 5 * time.Second
+
+// shareOfGarbage lets the heaps of as many nodes, which are one here, be collected as
+// seldom as those of nodes apart: at the usual pace each allocation of one node has
+// to help to look through the memory of all.
+const shareOfGarbage = 800
 
 // atOnce is how many nodes join at the same time.
 const atOnce = 10
@@ -168,7 +174,7 @@ func startNodes(ctx context.Context, o options) (nodes []*node, err error) {
 	}
 	err = await(ctx, fmt.Sprintf("%d members and %d voters", o.nodes, voters), func() bool {
 		for _, n := range nodes {
-			if s := n.cluster.Standing(); s.Voters != voters || s.Leader == "" || alive(n) != o.nodes {
+			if s := n.cluster.Standing(); s.Voters != voters || s.Leader == "" || alive(n) != o.nodes || facts(n) != o.nodes {
 				return false
 			}
 		}
@@ -178,6 +184,15 @@ func startNodes(ctx context.Context, o options) (nodes []*node, err error) {
 		err = fmt.Errorf("%w: %s", err, tally(nodes))
 	}
 	return nodes, err
+}
+
+// facts counts the nodes that have told this one what they are, which each does when
+// it has settled.
+func facts(n *node) (count int) {
+	for range n.store.View().Under("gateway/nodes/") {
+		count++
+	}
+	return count
 }
 
 // tally counts nodes by what they see.
@@ -215,6 +230,7 @@ func await(ctx context.Context, what string, holds func() bool) error {
 
 func measureNodes(ctx context.Context, o options, out io.Writer) (err error) {
 	began := time.Now()
+	defer debug.SetGCPercent(debug.SetGCPercent(shareOfGarbage))
 	nodes, err := startNodes(ctx, o)
 	defer func() {
 		var closing sync.WaitGroup
