@@ -34,16 +34,17 @@ func (m *member) reconcile(ctx context.Context) {
 // members are the nodes that may vote, as far as they are known: of the others
 // nothing is known, and nothing is done with them.
 func (c *candidates) members(ctx context.Context) []consensus.Member {
-	inRaft := map[string]string{} // by node
+	inRaft, silent := map[string]string{}, map[string]bool{} // by node
 	for _, peer := range c.m.raft.Peers() {
 		inRaft[peer.Node] = peer.ID
+		silent[peer.Node] = !peer.Reachable
 	}
 	var members []consensus.Member
 	known := map[string]bool{}
 	for _, other := range c.m.gossip.Members() {
 		node := string(other.ID)
 		known[node] = true
-		s := c.look(ctx, other)
+		s := c.look(ctx, other, silent[node])
 		server, votes := s.server, s.server != ""
 		if !s.asked { // it is dead, or does not answer: it is what it was
 			server, votes = inRaft[node], inRaft[node] != ""
@@ -65,10 +66,11 @@ func (c *candidates) members(ctx context.Context) []consensus.Member {
 	return members
 }
 
-// look notes whether a node lives, and asks one that came how it is called.
-func (c *candidates) look(ctx context.Context, other gossip.Member) sighting {
+// look notes whether a node lives, and asks one that came how it is called; also one
+// that is silent in raft: it may have gone and come with another name between two looks.
+func (c *candidates) look(ctx context.Context, other gossip.Member, silent bool) sighting {
 	s := c.note(string(other.ID), alive(other))
-	if !s.alive || s.asked {
+	if !s.alive || s.asked && !silent {
 		return s
 	}
 	news, err := c.ask(ctx, other)
