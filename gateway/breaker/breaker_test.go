@@ -132,14 +132,14 @@ func TestWindow(t *testing.T) {
 		for range 100 { // nine in each window of 10 s
 			call(b, 9, breaker.Failure)
 			call(b, 20, breaker.Success)
-			time.Sleep(10 * time.Second)
+			<-time.After(10 * time.Second)
 		}
 		if b.State() != breaker.Closed {
 			t.Fatalf("it is %s, though no window had ten failures", b.State())
 		}
 		call(b, 5, breaker.Failure)
 		call(b, 10, breaker.Success)
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if good, bad := b.Counts(); good != 10 || bad != 5 {
 			t.Errorf("counts are %d and %d", good, bad)
 		}
@@ -160,15 +160,15 @@ func TestBreakAndProbe(t *testing.T) {
 		}
 		call(b, 20, breaker.Failure)
 		for _, rest := range []time.Duration{30 * time.Second, 10 * time.Second, time.Nanosecond} {
-			time.Sleep(b.Wait() - rest)
+			<-time.After(b.Wait() - rest)
 			if n := call(b, 5, breaker.Success); n != 0 || b.Wait() != rest {
 				t.Errorf("%d passed with %s left, and it says %s", n, rest, b.Wait())
 			}
 		}
-		time.Sleep(2 * time.Nanosecond)
+		<-time.After(2 * time.Nanosecond)
 		call(b, 1, breaker.Failure)
 		told.want(t, "closed to open", "open to half-open", "half-open to open")
-		time.Sleep(30*time.Second + 1)
+		<-time.After(30*time.Second + 1)
 		if b.State() != breaker.HalfOpen {
 			t.Errorf("it is %s when the break is over", b.State())
 		}
@@ -190,7 +190,7 @@ func TestProbesAreCapped(t *testing.T) {
 			policy.Probes = probes
 			b := breaker.New(policy, func(breaker.Change) {})
 			call(b, 20, breaker.Failure)
-			time.Sleep(policy.Break + 1)
+			<-time.After(policy.Break + 1)
 			var now, most, passed, refused atomic.Int64
 			ask := func(end breaker.Outcome) {
 				took := time.Now()
@@ -198,7 +198,7 @@ func TestProbesAreCapped(t *testing.T) {
 					if n := now.Add(1); n > most.Load() {
 						most.Store(n)
 					}
-					time.Sleep(2 * time.Second)
+					<-time.After(2 * time.Second)
 					now.Add(-1)
 					return end
 				}))
@@ -238,7 +238,7 @@ func TestLateEndsDoNotCount(t *testing.T) {
 		go late()
 		synctest.Wait()
 		call(b, 20, breaker.Failure)
-		time.Sleep(sample.Break + 1)
+		<-time.After(sample.Break + 1)
 		if b.State() != breaker.HalfOpen {
 			t.Fatalf("it is %s", b.State())
 		}
