@@ -92,7 +92,7 @@ func TestMinorityIsCutOff(t *testing.T) {
 				if got := minority[0].Get("gateway/routes/a"); got != respond("/a", "majority") {
 					t.Errorf("%s has %s", minority[0].Name, got)
 				}
-				s.AwaitLeader(5 * time.Second)
+				s.AwaitLeader(10 * time.Second) // an edge asks who leads every 2.5 to 7.5 s
 				s.AwaitMembers(5)
 			})
 		})

@@ -19,6 +19,11 @@ const (
 	longestWait  = 250 * time.Millisecond
 )
 
+// leastTry is the time that has to be left for another try, and that one under way
+// still has when its leader may lead no longer: a try that is given up while its answer
+// comes makes a write unknown that nobody has done.
+const leastTry = 50 * time.Millisecond
+
 // route brings a request to the leader, whoever that is by then, until its context
 // ends.
 type route struct {
@@ -127,6 +132,9 @@ func (f *search) pause(ctx context.Context, changed <-chan struct{}) error {
 	case <-f.quit:
 		return ErrClosed
 	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < leastTry {
+		return context.DeadlineExceeded
+	}
 	return ctx.Err()
 }
 
@@ -157,6 +165,10 @@ func attempt(ctx context.Context, changed <-chan struct{}, to Leader, there func
 	go func() {
 		select {
 		case <-changed:
+			select {
+			case <-time.After(leastTry):
+			case <-ended:
+			}
 			cancel(fmt.Errorf("%s may lead no longer", to.Address))
 		case <-ended:
 		}
