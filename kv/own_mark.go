@@ -1,0 +1,14 @@
+package kv
+
+// OwnerMark is how far the keys of an owner are here, shown or not. known is false of an
+// owner that nobody has heard of, or that was purged: nothing of it will be shown. A
+// View that is taken after the call has at least that.
+func (s *Store) OwnerMark(owner OwnerID) (mark OwnerMark, known bool) {
+	s.plane.mu.Lock()
+	defer s.plane.mu.Unlock()
+	l := s.plane.owners[owner]
+	if l == nil || l.purged {
+		return OwnerMark{}, false
+	}
+	return l.mark, true
+}
