@@ -29,6 +29,13 @@ func exampleMeta() Meta {
 	return Meta{ID: "01j8example0000000000000000", Name: "edge-1", Role: Edge, Version: "1.2.3", Region: "north", Peer: "192.0.2.1:7946"}
 }
 
+// bareMeta is that of a node without a gateway.
+func bareMeta() Meta {
+	m := exampleMeta()
+	m.NoGateway = true
+	return m
+}
+
 func exampleChanges() changes {
 	upTo := exampleHead
 	upTo.Rev.Rev += 2
@@ -44,6 +51,7 @@ func wireForms() map[string][]byte {
 	frame := func(kind frameKind, body []byte) []byte { return appendFrame(nil, kind, body) }
 	return map[string][]byte{
 		"meta":      encodeMeta(exampleMeta()),
+		"meta-bare": encodeMeta(bareMeta()),
 		"digest":    exampleDigest().encode([]byte{messageDigest}, packetProblem),
 		"brief":     exampleDigest().brief().encode([]byte{messageBrief}),
 		"departed":  departed("01j8example-4f2a91"),
@@ -90,6 +98,9 @@ func TestWireIsStable(t *testing.T) {
 
 func TestWireFormsAreReadBack(t *testing.T) {
 	all := cmp.AllowUnexported(digest{}, report{}, streamHead{}, hello{}, changes{}, planeChanges{}, planeDigest{}, point{})
+	if got, err := decodeMeta(encodeMeta(bareMeta())); err != nil || got != bareMeta() {
+		t.Errorf("bare meta: %+v, %v", got, err)
+	}
 	if got, err := decodeMeta(encodeMeta(exampleMeta())); err != nil || got != exampleMeta() {
 		t.Errorf("meta: got %+v, %v", got, err)
 	}

@@ -60,6 +60,8 @@ type Member struct {
 	Role    Role
 	Version string
 	Region  string
+	// NoGateway says that it runs no gateway.
+	NoGateway bool
 
 	boot string // which of its starts this is
 }
@@ -150,7 +152,7 @@ func (m *members) note(n *memberlist.Node, event string) {
 	}
 	e.Member = Member{
 		ID: meta.ID, Name: meta.Name, Address: n.Address(), Peer: cmp.Or(meta.Peer, n.Address()), Status: e.Status,
-		Role: meta.Role, Version: meta.Version, Region: meta.Region,
+		Role: meta.Role, Version: meta.Version, Region: meta.Region, NoGateway: meta.NoGateway,
 		boot: strings.TrimPrefix(n.Name, string(meta.ID)+"-"),
 	}
 	m.log.Info(event, "member", string(e.ID), "name", e.Name, "address", e.Address, "role", e.Role.String(), "version", e.Version)

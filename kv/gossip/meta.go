@@ -56,6 +56,9 @@ type Meta struct {
 	// Peer is the address at which the other nodes reach its other services, as
 	// host:port; empty means the same as that of the gossip.
 	Peer string
+	// NoGateway says that the node runs no gateway: it serves no requests, and nobody
+	// waits for it to serve a change.
+	NoGateway bool
 }
 
 // check refuses what does not fit, or would disturb a table or a log line.
@@ -96,8 +99,12 @@ func checkRole(r Role) error {
 	return nil
 }
 
+// flagNoGateway is the only one of a Meta's flags.
+const flagNoGateway = 1
+
 // encodeMeta writes a Meta that check has passed:
-// u8 version, text id, text name, u8 role, text version, text region, text peer.
+// u8 version, text id, text name, u8 role, text version, text region, text peer, and u8 flags
+// where there are any.
 func encodeMeta(m Meta) []byte {
 	var e encoder
 	e.u8(metaVersion)
@@ -107,6 +114,9 @@ func encodeMeta(m Meta) []byte {
 	e.text(m.Version, maxVersionBytes)
 	e.text(m.Region, maxRegionBytes)
 	e.text(m.Peer, maxAddressBytes)
+	if m.NoGateway {
+		e.u8(flagNoGateway)
+	}
 	return e.buf
 }
 
@@ -122,6 +132,12 @@ func decodeMeta(b []byte) (Meta, error) {
 		Version: d.text(maxVersionBytes),
 		Region:  d.text(maxRegionBytes),
 		Peer:    d.text(maxAddressBytes),
+	}
+	if len(d.rest) > 0 && d.problem == "" {
+		m.NoGateway = true
+		if flags := d.u8(); flags != flagNoGateway {
+			return Meta{}, fmt.Errorf("what a node says of itself has flags %#x, known is %#x", flags, flagNoGateway)
+		}
 	}
 	if problem := d.end(); problem != "" {
 		return Meta{}, fmt.Errorf("what a node says of itself %s", problem)
