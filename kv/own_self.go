@@ -137,7 +137,13 @@ func (o *Own) Mark() OwnerMark {
 // Put announces a key, or changes it; it is no longer draining, nor pending. Errors: a
 // *KeyError for a key that no node may own, a *LimitError for a value of more than
 // MaxOwnedValueBytes, or the key that is one too many.
-func (o *Own) Put(key Key, value []byte) error {
+func (o *Own) Put(key Key, value []byte) error { return o.put(key, value, false) }
+
+// PutDraining is Put for a key that gets no new work: at no moment is it seen without
+// that mark.
+func (o *Own) PutDraining(key Key, value []byte) error { return o.put(key, value, true) }
+
+func (o *Own) put(key Key, value []byte, draining bool) error {
 	if _, err := ParseKey(string(key)); err != nil {
 		return err
 	}
@@ -147,12 +153,12 @@ func (o *Own) Put(key Key, value []byte) error {
 	return o.step(func(l *ownerLog) (*OwnerOp, error) {
 		c := l.live[key]
 		switch {
-		case c != nil && !c.draining && bytes.Equal(c.value, value):
+		case c != nil && c.draining == draining && bytes.Equal(c.value, value):
 			return nil, nil
 		case c == nil && len(l.live) >= MaxOwnedKeys:
 			return nil, &LimitError{Key: key, What: "the number of keys of this node", Got: MaxOwnedKeys + 1, Max: MaxOwnedKeys}
 		}
-		return &OwnerOp{Key: key, Value: append([]byte{}, value...)}, nil
+		return &OwnerOp{Key: key, Value: append([]byte{}, value...), Draining: draining}, nil
 	}, key)
 }
 
