@@ -8,6 +8,7 @@ import "strings"
 type Instance struct {
 	Meta
 	RouteID          RouteID  `json:"routeId,omitzero" doc:"optional repetition of the key's segment; never stored"`
+	InstanceID       string   `json:"instanceId,omitzero" doc:"optional repetition of the key's last segment; never stored"`
 	Path             Path     `json:"path" required:"true" doc:"template of the paths it serves"`
 	PathRemovePrefix Path     `json:"pathRemovePrefix,omitzero" doc:"leading segments of path that it does not see"`
 	RequireAuth      bool     `json:"requireAuth,omitzero" doc:"refuse requests without a valid token"`
@@ -26,7 +27,11 @@ type Instance struct {
 func (i *Instance) check(c *checks) {
 	if steps := strings.Split(c.d.key, "/"); len(steps) > 2 {
 		c.repeats(&i.RouteID, steps[2])
+		if last := c.d.lastStep(); i.InstanceID != "" && i.InstanceID != last {
+			c.fault("instanceId", "is not the %q of the key", last)
+		}
 	}
+	i.InstanceID = ""
 	if c.exclusive(choice{"address", i.Address != ""}, choice{"tunnel", i.Tunnel}) == 0 {
 		c.fault("address", "is missing: where the instance is reached, unless tunnel is true")
 	}
