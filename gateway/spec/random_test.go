@@ -300,7 +300,7 @@ func settleTarget(t *rapid.T, r *Route) {
 }
 
 func settleInstance(i *Instance) {
-	i.RouteID, i.PathRemovePrefix = "", ""
+	i.RouteID, i.InstanceID, i.PathRemovePrefix = "", "", ""
 	i.AllowAnonymous = i.AllowAnonymous && !i.RequireAuth && len(i.Claims) == 0
 	i.Tunnel = i.Address == ""
 	if !time.Time.IsZero(i.StartedAt.Time) {
