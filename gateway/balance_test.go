@@ -44,7 +44,7 @@ func clusterOf(policy string, weights map[string]int, addresses map[string]strin
 }
 
 // all policies, as clusterOf reads them.
-var policies = []string{"", "roundRobin", "random", "leastRequest", "powerOfTwo", "hash", "hash path", "hash header:X-Key"}
+var policies = []string{"", "roundRobin", "random", "leastRequest", "powerOfTwo", "latency", "hash", "hash path", "hash header:X-Key"}
 
 // count asks n times, one after the other has ended, and counts who answered.
 func (f *fixture) count(n int, target string) map[string]int {
@@ -503,7 +503,7 @@ func TestExplainedBalancing(t *testing.T) {
 	f.put("gateway/routes/r", `{"path":"/{**r}","cluster":"c"}`)
 	address := backend(t, "a")
 	for policy, want := range map[string]string{
-		"": "roundRobin", "roundRobin": "roundRobin", "random": "random", "leastRequest": "leastRequest", "powerOfTwo": "powerOfTwo",
+		"": "roundRobin", "roundRobin": "roundRobin", "random": "random", "leastRequest": "leastRequest", "powerOfTwo": "powerOfTwo", "latency": "latency",
 		"hash": "hash on ip", "hash path": "hash on path", "hash cookie:id": "hash on cookie:id",
 	} {
 		f.put("gateway/clusters/c", clusterOf(policy, map[string]int{"a": 7}, map[string]string{"a": address}))
@@ -512,9 +512,40 @@ func TestExplainedBalancing(t *testing.T) {
 			t.Errorf("%q: %+v; want %s", policy, got, want)
 		}
 	}
-	for _, policy := range policies { // the words are all of them but the one that is not built
+	for _, policy := range policies { // the words are all of them
 		if _, err := spec.Decode("gateway/clusters/c", []byte(clusterOf(policy, nil, map[string]string{"a": address})), spec.FormJSON); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// By latency: a destination that is slow gets little, and so does one that answers
+// at once that it can't.
+func TestLatencyAvoidsTheSlowAndTheFailing(t *testing.T) {
+	f := start(t, "")
+	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(500 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		json.NewEncoder(w).Encode(seen{Backend: "slow"})
+	})
+	failing := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
+	f.put("gateway/routes/r", `{"path":"/{**r}","cluster":"c"}`)
+	for name, bad := range map[string]string{"slow": slow, "status 503": failing} {
+		f.put("gateway/clusters/c", fmt.Sprintf(`{"loadBalancing":"latency","destinations":{"bad":%q,"good":%q},"health":{"passive":{"consecutiveFailures":100}}}`,
+			bad, backend(t, "good")))
+		if got := f.count(40, "/"); got["good"] < 38 {
+			t.Errorf("beside %s: %v of 40; want all but one or two at good", name, got)
+		}
+	}
+	// What is known stays through a change of the cluster.
+	value := `{"loadBalancing":"latency","description":"%s","destinations":{"bad":%q,"good":%q}}`
+	good := backend(t, "good")
+	f.put("gateway/clusters/c", fmt.Sprintf(value, "", slow, good))
+	f.count(4, "/")
+	f.put("gateway/clusters/c", fmt.Sprintf(value, "changed", slow, good))
+	if got := f.count(20, "/"); got["slow"] > 0 {
+		t.Errorf("after a change of the cluster: %v; want none at the slow one, which is known", got)
 	}
 }

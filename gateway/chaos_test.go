@@ -193,7 +193,7 @@ func chaosCluster(backends []*wild, n int) string {
 	}
 	return fmt.Sprintf(`{"destinations":{%s},"loadBalancing":"%s","slowStart":"%dms","resilience":{"circuitBreaker":{}},
 		"health":{"active":{"path":"/alive","interval":"%dms","timeout":"100ms"},"passive":{"ejectFor":"200ms"}}}`, destinations[1:],
-		[]string{"roundRobin", "leastRequest", "powerOfTwo", "hash"}[n%4], n%2*500, 200+n%3*100)
+		[]string{"roundRobin", "leastRequest", "powerOfTwo", "latency", "hash"}[n%5], n%2*500, 200+n%3*100)
 }
 
 // patientGet asks once, on a connection that is kept, and reads to the end.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"grapevine/gateway/action"
+	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/health"
 	"grapevine/gateway/routing"
@@ -197,7 +198,7 @@ func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster
 		pool := c.estate.pool(d.address)
 		live.destinations = append(live.destinations, &destination{
 			id: d.address, address: string(d.address), weight: d.weight, region: d.region, status: d.status,
-			pool: pool, load: before.load(d.address),
+			pool: pool, load: before.load(d.address), timed: balance.Timed(planned.policy.LoadBalancing),
 			health: live.state.roster.health.Member(string(d.address), pool.dial), failing: &live.watched.Statuses,
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"syscall"
+	"time"
 
 	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
@@ -21,16 +22,28 @@ type destination struct {
 	status  string // healthy, degraded or draining; empty is healthy
 	pool    *pool
 	load    *balance.Load
+	timed   bool // whether load wants to know how long requests take
 	health  *health.Member
 	failing *health.Statuses // answers that count against its health
 }
 
-// answered tells the destination's health how an attempt ended, with RoundTrip's
-// error. It is called once for each attempt, before the response's head may be
-// given up for another attempt. How a body ends is told by Finished.
-func (d *destination) answered(x *exchange.Exchange, err error) {
-	if err != nil && isDestinations(err) || err == nil && d.failing.Has(x.Response.Status) {
+// answered tells the destination's health, and its load where that is asked for,
+// how an attempt ended, with RoundTrip's error, and how long it took. It is called
+// once for each attempt, before the response's head may be given up for another
+// attempt. How a body ends is told by Finished.
+func (d *destination) answered(x *exchange.Exchange, err error, took time.Duration) {
+	failed := err != nil && isDestinations(err) || err == nil && d.failing.Has(x.Response.Status)
+	if failed {
 		d.health.Failed()
+	}
+	switch {
+	case !d.timed:
+	case failed:
+		d.load.Failed(took)
+	case err == nil:
+		d.load.Answered(took)
+	case phaseOf(err) == exchange.PhaseClientGone:
+		d.load.Waited(took)
 	}
 }
 

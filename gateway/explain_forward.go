@@ -82,7 +82,7 @@ func (c *cluster) forwards(x *exchange.Exchange) *Forward {
 
 // byChance tells whether nobody knows which destination comes next.
 func (c *plannedCluster) byChance() bool {
-	return c.policy.LoadBalancing == "random" || c.policy.LoadBalancing == "powerOfTwo"
+	return slices.Contains([]string{"random", "powerOfTwo", "latency"}, c.policy.LoadBalancing)
 }
 
 // balancing is the policy in the words of the configuration.

@@ -532,9 +532,9 @@ func TestHiddenStaticFaults(t *testing.T) {
 	f := start(t, "")
 	f.put("gateway/clusters/z", `{"destinations":{"a":"http://127.0.0.1:1"}}`)
 	f.put("gateway/routes/r", route("/r", "http://127.0.0.1:1"))
-	err := f.gateway.SetStatic(parse(t, "clusters: {z: {loadBalancing: latency, destinations: {a: 'http://h:1'}}}\n"+
+	err := f.gateway.SetStatic(parse(t, "clusters: {z: {http2: 'on', destinations: {a: 'http://h:1'}}}\n"+
 		"routes: {r: {path: /r, backends: ['http://h:1'], requireAuth: true}}\n"))
-	if err == nil || !strings.Contains(err.Error(), "gateway/clusters/z: loadBalancing") || !strings.Contains(err.Error(), "gateway/routes/r: requireAuth") {
+	if err == nil || !strings.Contains(err.Error(), "gateway/clusters/z: http2") || !strings.Contains(err.Error(), "gateway/routes/r: requireAuth") {
 		t.Errorf("SetStatic: %v; want both faults", err)
 	}
 }

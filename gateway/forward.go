@@ -93,8 +93,9 @@ func (c *cluster) attempt(x *exchange.Exchange, at int, b *bounds) error {
 	c.state.metrics.attempted()
 	start := time.Now()
 	err := d.pool.upstream.RoundTrip(x, *b)
-	x.Upstream += time.Since(start)
-	d.answered(x, err)
+	took := time.Since(start)
+	x.Upstream += took
+	d.answered(x, err, took)
 	if err != nil {
 		d.end()
 		c.state.metrics.failed(phaseOf(err))

@@ -34,7 +34,6 @@ var refusedInRoute = []setting[spec.Route]{
 }
 
 var refusedInCluster = []setting[spec.Cluster]{
-	{"loadBalancing", func(c *spec.Cluster) bool { return c.LoadBalancing == "latency" }},
 	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
 	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
 }

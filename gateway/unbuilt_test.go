@@ -50,7 +50,7 @@ func TestEveryFieldIsServedOrRefused(t *testing.T) {
 	for field := range strings.FieldsSeq(`schema description labels routeId enabled order path pathRegex caseInsensitive pathPolicy hosts methods headers query clients
 		backends cluster redirect respond rewrite transforms pathPrefix
 		pathRemovePrefix allowAnonymous timeout idleTimeout
-		split splitOn limits retry affinity destinations hashOn resilience maxConnections maxConcurrent health allowDegraded preferRegion panicPercent slowStart`) {
+		split splitOn limits retry affinity destinations loadBalancing hashOn resilience maxConnections maxConcurrent health allowDegraded preferRegion panicPercent slowStart`) {
 		served[field] = true
 	}
 	check := func(shape reflect.Type, named map[string]bool) {

@@ -17,7 +17,8 @@ type Target struct {
 	// Weight is the share of the requests, relative to the others', up to
 	// 1,000,000. A target without weight, 0 or less, is never picked.
 	Weight int
-	// Load is asked by leastRequest and powerOfTwo alone; others let it be nil.
+	// Load is asked by leastRequest, powerOfTwo and latency alone; others let it be
+	// nil. For latency it has to be told how requests end, see Timed.
 	Load *Load
 }
 
@@ -26,7 +27,8 @@ type Balancer struct {
 	targets []Target
 	shares  shares
 	choose  chooser
-	rank    *rank // of policy hash alone
+	rank    *rank   // of policy hash alone
+	mean    float64 // weight of those that have some
 }
 
 // chooser picks one of targets that have weight.
@@ -38,13 +40,14 @@ var policies = map[string]chooser{
 	"random":       (*Balancer).byChance,
 	"leastRequest": (*Balancer).leastLoaded,
 	"powerOfTwo":   (*Balancer).betterOfTwo,
+	"latency":      (*Balancer).fasterOfTwo,
 	"hash":         (*Balancer).byHash,
 }
 
 // New makes a balancer of targets by a spec.Cluster's loadBalancing and hashOn;
 // the empty ones mean roundRobin and ip. It panics on a policy that is not in
-// the package's words: roundRobin, random, leastRequest, powerOfTwo and hash.
-// The caller has to refuse others by name.
+// the package's words: roundRobin, random, leastRequest, powerOfTwo, latency and
+// hash. The caller has to refuse others by name.
 func New(policy string, hashOn spec.HashOn, targets []Target) *Balancer {
 	choose, known := policies[policy]
 	if !known {
@@ -54,12 +57,26 @@ func New(policy string, hashOn spec.HashOn, targets []Target) *Balancer {
 	for i := range targets {
 		targets[i].Weight = max(targets[i].Weight, 0)
 	}
-	b := &Balancer{targets: targets, shares: newShares(targets), choose: choose}
+	b := &Balancer{targets: targets, shares: newShares(targets), choose: choose, mean: meanWeight(targets)}
 	if policy == "hash" {
 		b.rank = newRank(hashOn, targets)
 	}
 	return b
 }
+
+func meanWeight(targets []Target) float64 {
+	sum, n := 0.0, 0.0
+	for _, t := range targets {
+		if t.Weight > 0 {
+			sum, n = sum+float64(t.Weight), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// Timed tells whether a policy wants Answered, Waited or Failed called for each
+// request that a Load counts.
+func Timed(policy string) bool { return policy == "latency" }
 
 // Pick gives the index of the destination to try first, -1 when no target has
 // weight. turn counts the picks: each caller adds one to what they share. x is

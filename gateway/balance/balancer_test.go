@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,7 +20,7 @@ import (
 	"grapevine/gateway/spec"
 )
 
-var policies = []string{"roundRobin", "random", "leastRequest", "powerOfTwo", "hash"}
+var policies = []string{"roundRobin", "random", "leastRequest", "powerOfTwo", "latency", "hash"}
 
 func targetsOf(weights ...int) []balance.Target {
 	targets := make([]balance.Target, len(weights))
@@ -397,7 +398,7 @@ func TestAfterOfHashIsTheNextBest(t *testing.T) {
 }
 
 func TestNewRefusesWhatItDoesNotHave(t *testing.T) {
-	for _, policy := range []string{"latency", "roundrobin", "first"} {
+	for _, policy := range []string{"fastest", "roundrobin", "first"} {
 		func() {
 			defer func() {
 				if message := fmt.Sprint(recover()); !strings.Contains(message, fmt.Sprintf("%q", policy)) {
@@ -456,6 +457,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 		for _, hashOn := range []string{"ip", "path", "header:X-User", "cookie:sid", "query:to", "query:none"} {
 			targets := targetsOf(1, 2, 3, 4)
 			setLoads(targets, 1, 1, 1, 1)
+			targets[0].Load.Answered(time.Millisecond)
 			b := balance.New(policy, spec.HashOn(hashOn), targets)
 			if n := testing.AllocsPerRun(100, func() { b.Pick(turn, x); b.After(tried, x); turn++ }); n != 0 {
 				t.Errorf("%s on %s: %v allocations", policy, hashOn, n)
@@ -470,6 +472,7 @@ func BenchmarkPick(b *testing.B) {
 		{"random", "random", ""},
 		{"leastRequest", "leastRequest", ""},
 		{"powerOfTwo", "powerOfTwo", ""},
+		{"latency", "latency", ""},
 		{"hash-ip", "hash", "ip"},
 		{"hash-header", "hash", "header:X-User"},
 		{"hash-cookie", "hash", "cookie:sid"},
@@ -501,6 +504,7 @@ func busyTargets(n int, mixed bool) []balance.Target {
 	targets, chance := targetsOf(weights...), rand.New(rand.NewPCG(1, 2))
 	for i := range targets {
 		setLoads(targets[i:], 1+chance.IntN(10))
+		targets[i].Load.Answered(time.Duration(1+chance.IntN(10)) * time.Millisecond)
 	}
 	return targets
 }

@@ -2,9 +2,13 @@ package balance
 
 import "sync/atomic"
 
-// Load counts the requests that a destination has now. It belongs to the
-// destination, not to a Balancer, and must not be copied.
-type Load struct{ n atomic.Int64 }
+// Load counts the requests that a destination has now, and, if it is told, how long
+// they take there. It belongs to the destination, not to a Balancer, and must not
+// be copied. The zero Load is ready.
+type Load struct {
+	n    atomic.Int64
+	pace pace
+}
 
 // Begin counts a request. Each is followed by one End.
 func (l *Load) Begin() { l.n.Add(1) }
