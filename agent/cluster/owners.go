@@ -14,6 +14,8 @@ import (
 const (
 	// lookEvery is how often the owners' times are looked at, besides every change.
 	lookEvery = 500 * time.Millisecond
+	// lookPause gathers changes of owners.
+	lookPause = 10 * time.Millisecond
 	// askOrphans is how often it is asked whether somebody answers at an orphaned key, and
 	// asking how many are asked at once.
 	askOrphans = 5 * time.Second
@@ -73,23 +75,27 @@ func (o *owners) follow(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		members, keys := o.changed(), o.store.OwnerChanged()
-		o.look(time.Now())
+		tick := ticker.C
+		if o.look(time.Now()) {
+			tick = nil // where all live, time changes nothing
+		}
 		select {
 		case <-members:
 		case <-keys:
 			// The owners' own changes may be many; that one is new can wait a moment.
-			if !sleep(ctx, lookEvery/50) {
+			if !sleep(ctx, lookPause) {
 				return
 			}
-		case <-ticker.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// look takes in what the membership says now.
-func (o *owners) look(now time.Time) {
+// look takes in what the membership says now. It reports whether all owners live, and
+// nobody died of late.
+func (o *owners) look(now time.Time) (calm bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	passed := now.Sub(o.looked)
@@ -124,6 +130,16 @@ func (o *owners) look(now time.Time) {
 	}
 	o.forget(seen)
 	o.count()
+	return o.counts.Orphaned+o.counts.Hidden == 0 && len(o.guard.deaths) == 0 && !o.guard.frozen && !o.anyLost()
+}
+
+func (o *owners) anyLost() bool {
+	for _, l := range o.lives {
+		if l.lost {
+			return true
+		}
+	}
+	return false
 }
 
 func presenceOf(m gossip.Member) presence {

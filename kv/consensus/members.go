@@ -68,10 +68,7 @@ func (r *Raft) Peers() []Peer {
 func (r *Raft) peer(i *instance, server raft.Server, leader raft.ServerID) Peer {
 	p := Peer{
 		Node: NodeOf(string(server.ID)), ID: string(server.ID), Address: string(server.Address),
-		Role: RoleLearner, Leader: server.ID == leader,
-	}
-	if server.Suffrage == raft.Voter {
-		p.Role = RoleVoter
+		Role: roleOf(server), Leader: server.ID == leader,
 	}
 	if p.ID == r.server() {
 		p.Reachable = true
@@ -89,12 +86,24 @@ func (r *Raft) peer(i *instance, server raft.Server, leader raft.ServerID) Peer 
 
 // Role is this node's part in the newest configuration that it knows.
 func (r *Raft) Role() Role {
-	for _, peer := range r.Peers() {
-		if peer.ID == r.server() {
-			return peer.Role
+	i := r.instance()
+	if i == nil {
+		return RoleNone
+	}
+	self := raft.ServerID(r.server())
+	for _, server := range i.raft.GetConfiguration().Configuration().Servers {
+		if server.ID == self {
+			return roleOf(server)
 		}
 	}
 	return RoleNone
+}
+
+func roleOf(server raft.Server) Role {
+	if server.Suffrage == raft.Voter {
+		return RoleVoter
+	}
+	return RoleLearner
 }
 
 // InRaft reports whether this node is in the newest configuration that it knows.

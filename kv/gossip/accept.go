@@ -93,7 +93,7 @@ func (p *Peer) takeFrame(s *session, kind frameKind, body []byte) error {
 		if d.id != from.id || d.boot != from.boot {
 			return fmt.Errorf("node %s speaks as node %s", from.id, d.id)
 		}
-		p.hear(d)
+		p.hear(d, true) // who tells this pushes nothing
 		return nil
 	case frameChanges:
 		c, err := decodeChanges(body)
@@ -129,7 +129,7 @@ func (p *Peer) takePush(from Member, c changes, packet bool) error {
 	p.counters.received.add(len(c.list))
 	ours := s.Head()
 	if judge(ours, c.upTo, p.standing()) != pull {
-		if p.consider(from, s, c.upTo) == answer || relate(ours, c.upTo) == equal {
+		if p.consider(from, s, c.upTo, true) == answer || relate(ours, c.upTo) == equal {
 			p.counters.repeated.add(1)
 		}
 		return nil
@@ -141,7 +141,7 @@ func (p *Peer) takePush(from Member, c changes, packet bool) error {
 	if !follows(relate(ours, c.since)) {
 		p.held.keep(c)
 		if !packet {
-			p.consider(from, s, c.upTo)
+			p.consider(from, s, c.upTo, true)
 		}
 		return nil
 	}
@@ -177,7 +177,7 @@ func (p *Peer) apply(from Member, s Stream, c changes) error {
 		p.alarms.raise(Diverged, from, s.ID(), before, c.upTo, err)
 		return nil
 	case errors.Is(err, kv.ErrGap), errors.Is(err, kv.ErrCompacted):
-		p.consider(from, s, c.upTo)
+		p.consider(from, s, c.upTo, true)
 		return nil
 	}
 	p.log.Warn("changes were not applied", "from", string(from.ID), "stream", int(s.ID()), "rev", c.upTo.Rev.String(), "err", err)

@@ -113,7 +113,7 @@ func (p *Peer) answerBrief(bytes []byte) error {
 
 // compare hears a digest and answers it.
 func (p *Peer) compare(d digest) {
-	p.hear(d)
+	p.hear(d, false)
 	from, known := p.members.heard(fullName(d.id, d.boot))
 	if known && from.ID != p.o.Meta.ID {
 		p.sendHead(from)

@@ -95,7 +95,7 @@ func (p *Peer) handle(message []byte) error {
 		d, err := decodeDigest(body)
 		if err == nil {
 			p.counters.headsReceived.add(1)
-			p.hear(d)
+			p.hear(d, false)
 		}
 		return err
 	case messageBrief:
@@ -115,8 +115,8 @@ func (p *Peer) handle(message []byte) error {
 	return errors.New("message is of an unknown kind")
 }
 
-// hear takes in what a member says of itself, if it is one.
-func (p *Peer) hear(d digest) {
+// hear takes in what a member says of itself, if it is one; see want for what is urgent.
+func (p *Peer) hear(d digest, urgent bool) {
 	from, known := p.members.heard(fullName(d.id, d.boot))
 	if !known || from.ID == p.o.Meta.ID {
 		return
@@ -125,7 +125,7 @@ func (p *Peer) hear(d digest) {
 	p.compareMembers(from, d.members)
 	for _, h := range d.heads {
 		if s := p.stream(h.stream); s != nil {
-			p.consider(from, s, h.head)
+			p.consider(from, s, h.head, urgent)
 		}
 	}
 	for _, d := range d.planes {
@@ -135,8 +135,9 @@ func (p *Peer) hear(d digest) {
 	}
 }
 
-// consider is what is done about another node's head, however it came.
-func (p *Peer) consider(from Member, s Stream, theirs kv.Head) verdict {
+// consider is what is done about another node's head, however it came; see want for
+// what is urgent.
+func (p *Peer) consider(from Member, s Stream, theirs kv.Head, urgent bool) verdict {
 	// In this order: what is committed after a leader was found to have all that it
 	// made may be in theirs, and then is in ours too.
 	standing := p.standing()
@@ -155,7 +156,7 @@ func (p *Peer) consider(from Member, s Stream, theirs kv.Head) verdict {
 		}
 	case pull, replace:
 		if p.genuine(from, s, ours, theirs) {
-			p.puller.want(from, s, theirs)
+			p.puller.want(from, s, theirs, urgent)
 		}
 	default:
 		if p.genuine(from, s, ours, theirs) {

@@ -28,6 +28,9 @@ const (
 	// leastPause is that after the first pull that failed. It doubles up to failedPause, and by
 	// busyPerMember more if the other side serves too many: so long that of a thousand nodes
 	// who all need a snapshot some 200 ask in a second.
+	// pushGrace is how long what only a head told of may come by itself: it has most likely
+	// overtaken a push, which is much cheaper than a connection to pull.
+	pushGrace = 40 * time.Millisecond
 	leastPause    = 25 * time.Millisecond
 	failedPause   = 500 * time.Millisecond
 	busyPerMember = 5 * time.Millisecond
@@ -58,6 +61,7 @@ type puller struct {
 type want struct {
 	head    kv.Head // a genuine one
 	last    NodeID  // who was ahead last: it is asked first
+	urgent  bool    // nobody will push it, or not all of it
 	sources map[NodeID]Member
 	// elsewhere says that others than voters could not help: voters are asked first.
 	elsewhere bool
@@ -67,8 +71,9 @@ func newPuller(p *Peer) *puller {
 	return &puller{peer: p, poke: make(chan struct{}, 1), patience: pullPatience, wanted: map[StreamID]*want{}, planes: map[*course]Member{}}
 }
 
-// want asks for what leads to a genuine head that a member has.
-func (q *puller) want(from Member, s Stream, head kv.Head) {
+// want asks for what leads to a genuine head that a member has. It is urgent where a push
+// showed that something is missing, and not where it may be on its way.
+func (q *puller) want(from Member, s Stream, head kv.Head, urgent bool) {
 	q.mu.Lock()
 	w := q.wanted[s.ID()]
 	if w == nil {
@@ -79,7 +84,7 @@ func (q *puller) want(from Member, s Stream, head kv.Head) {
 	case newer, first, higherEpoch:
 		w.head = head
 	}
-	w.last = from.ID
+	w.last, w.urgent = from.ID, w.urgent || urgent
 	if from.Address != "" {
 		w.sources[from.ID] = from
 	}
@@ -101,6 +106,12 @@ func (q *puller) run() {
 	for {
 		q.pullPlanes()
 		s, source := q.next()
+		if q.maybeUnderWay(s) {
+			if !pause(q.peer.ctx.Done(), jitter(pushGrace)) {
+				return
+			}
+			s, source = q.next()
+		}
 		busy := true
 		switch {
 		case s == nil:
@@ -130,6 +141,22 @@ func (q *puller) run() {
 			return
 		}
 	}
+}
+
+// maybeUnderWay tells of a stream of which only a head told that something is missing, once:
+// what is wanted of it is urgent from then on.
+func (q *puller) maybeUnderWay(s Stream) bool {
+	if s == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.wanted[s.ID()]
+	if w == nil || w.urgent {
+		return false
+	}
+	w.urgent = true
+	return true
 }
 
 // rest is the pause after a pull from a member that failed. Unless that was busy, it is over as

@@ -92,7 +92,7 @@ func (p *Peer) attend(member Member, s *session) error {
 	}
 	defer p.forget(l)
 	defer l.detach(s)
-	p.hear(s.theirs.digest)
+	p.hear(s.theirs.digest, false)
 	ended := make(chan error, 1)
 	go func() { ended <- p.readSession(s) }()
 	err = l.write(s, ended)
