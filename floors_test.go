@@ -17,37 +17,41 @@ const module = "grapevine"
 // floors give each package its height. A package may import those that are
 // lower, and no others of this module. See docs/design/floors.md.
 var floors = map[string]int{
-	"cli/agent":         60, // main
-	"cli":               50, // commands: words into API calls, results into tables
-	"agent/agenttest":   45, // real nodes for tests
-	"agent/cluster":     35, // one node's part in a cluster
-	"agent":             40, // builds one node, starts and stops it in order
-	"agent/mux":         30, // many protocols out of one port
-	"agent/identity":    29, // who is who: CA, certificates, tokens, joining
-	"agent/api":         30, // the HTTP API over what it needs of the rest
-	"gateway":           20, // a view into a table, and serving it
-	"kv/consensus":      20, // one order for operator writes
-	"kv/gossip":         20, // membership, and every store converges
-	"gateway/action":    14, // what a route does with a request and its response
-	"gateway/http1":     13, // HTTP/1.1 messages, connections and exchanges
-	"gateway/accesslog": 12, // a line a request
-	"gateway/balance":   12, // which destination is next
-	"gateway/health":    12, // which destinations can be used
-	"gateway/breaker":   12, // stops asking what keeps failing
-	"gateway/limit":     12, // how much at the same time, and how large
-	"gateway/names":     12, // where the hosts of destinations are
-	"gateway/routing":   12, // which route takes a request
-	"gateway/stdhttp":   12, // exchanges over net/http
-	"gateway/exchange":  10, // one request and its response
-	"gateway/spec":      10, // shapes: decode, validate, all faults at once
-	"kv":                10, // which entry is newer; the winner on disk; views
-	"gateway/hostile":   0,  // requests that servers read in different ways, for tests
-	"kv/memnet":         5,  // a lossy network in memory, for tests
-	"examples/demo":     0,  // three nodes to try things with, as processes
-	"examples/echo":     0,  // a backend to try things with
-	"bench":             10, // this gateway beside its peers
-	"bench/wire":        0,  // backend, relay and load client of the bench
-	"bench/cluster":     40, // how long a change takes to be served everywhere
+	"cli/agent":             60, // main
+	"cli":                   50, // commands: words into API calls, results into tables
+	"agent/agenttest":       45, // real nodes for tests
+	"agent/cluster":         35, // one node's part in a cluster
+	"agent":                 40, // builds one node, starts and stops it in order
+	"agent/mux":             30, // many protocols out of one port
+	"agent/identity":        29, // who is who: CA, certificates, tokens, joining
+	"agent/api":             30, // the HTTP API over what it needs of the rest
+	"gateway":               20, // a view into a table, and serving it
+	"kv/consensus":          20, // one order for operator writes
+	"kv/gossip":             20, // membership, and every store converges
+	"gateway/action":        14, // what a route does with a request and its response
+	"gateway/http1":         13, // HTTP/1.1 messages, connections and exchanges
+	"gateway/accesslog":     12, // a line a request
+	"gateway/balance":       12, // which destination is next
+	"gateway/health":        12, // which destinations can be used
+	"gateway/breaker":       12, // stops asking what keeps failing
+	"gateway/limit":         12, // how much at the same time, and how large
+	"gateway/names":         12, // where the hosts of destinations are
+	"gateway/routing":       12, // which route takes a request
+	"gateway/stdhttp":       12, // exchanges over net/http
+	"gateway/exchange":      10, // one request and its response
+	"gateway/spec":          10, // shapes: decode, validate, all faults at once
+	"kv":                    10, // which entry is newer; the winner on disk; views
+	"gateway/hostile":       0,  // requests that servers read in different ways, for tests
+	"kv/memnet":             5,  // a lossy network in memory, for tests
+	"announce":              1,  // ties an instance to a connection's life; the standard library alone
+	"announce/announcetest": 0,  // an agent for the tests of services
+	"examples":              2,  // tests of what the how-tos say
+	"examples/go-service":   2,  // a service that announces itself
+	"examples/demo":         0,  // three nodes to try things with, as processes
+	"examples/echo":         0,  // a backend to try things with
+	"bench":                 10, // this gateway beside its peers
+	"bench/wire":            0,  // backend, relay and load client of the bench
+	"bench/cluster":         40, // how long a change takes to be served everywhere
 }
 
 // doors are the only packages that may import a foreign library, so that each
@@ -105,6 +109,7 @@ func checkImports(t *testing.T, file string) {
 		}
 		checkFloor(t, file, pkg, floor, imported)
 		checkDoor(t, file, pkg, imported)
+		checkStandard(t, file, pkg, imported)
 	}
 }
 
@@ -131,5 +136,15 @@ func checkDoor(t *testing.T, file, pkg, imported string) {
 			}
 		}
 		t.Errorf("%s: only %s may import %s", file, strings.Join(allowed, ", "), library)
+	}
+}
+
+// checkStandard holds what other teams import to the standard library, so that
+// it brings nothing else into their builds.
+func checkStandard(t *testing.T, file, pkg, imported string) {
+	t.Helper()
+	first, _, _ := strings.Cut(imported, "/")
+	if pkg == "announce" && !strings.HasSuffix(file, "_test.go") && (strings.Contains(first, ".") || first == module) {
+		t.Errorf("%s: %s depends on the standard library alone, and may not import %s", file, pkg, imported)
 	}
 }
