@@ -30,28 +30,28 @@ func newWild(t *testing.T) *wild {
 	w := &wild{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var open sync.WaitGroup
-	w.url = tcp(t, func(conn net.Conn) {
-		open.Add(1)
-		defer open.Done()
-		defer conn.Close()
-		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		defer stop()
-		for reader := bufio.NewReader(conn); ; {
-			request, err := http.ReadRequest(reader)
-			if err != nil {
-				return
-			}
-			io.Copy(io.Discard, request.Body)
-			if !w.answer(ctx, conn) {
-				return
-			}
-		}
-	})
-	t.Cleanup(func() {
+	t.Cleanup(func() { // after no connection is accepted any more
 		cancel()
 		open.Wait()
 	})
+	w.url = accept(t, func(conn net.Conn) { open.Go(func() { w.serve(ctx, conn) }) })
 	return w
+}
+
+func (w *wild) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	for reader := bufio.NewReader(conn); ; {
+		request, err := http.ReadRequest(reader)
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, request.Body)
+		if !w.answer(ctx, conn) {
+			return
+		}
+	}
 }
 
 // answer is false when the connection is to end.

@@ -275,9 +275,14 @@ func (a answer) seen(t *testing.T) seen {
 	return s
 }
 
-// tcp accepts connections and hands each to serve in its own goroutine; it
-// counts them.
+// tcp accepts connections and hands each to serve in its own goroutine.
 func tcp(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	return accept(t, func(conn net.Conn) { go serve(conn) })
+}
+
+// accept hands connections over, one after the other, until the test ends.
+func accept(t *testing.T, take func(net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -291,7 +296,7 @@ func tcp(t *testing.T, serve func(net.Conn)) (address string) {
 			if err != nil {
 				return
 			}
-			go serve(conn)
+			take(conn)
 		}
 	}()
 	t.Cleanup(func() {
