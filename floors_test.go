@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"agent/cluster":         35, // one node's part in a cluster
 	"agent":                 40, // builds one node, starts and stops it in order
 	"agent/mux":             30, // many protocols out of one port
+	"agent/announcing":      28, // the leases of announced instances, and the drain handshake
 	"agent/identity":        29, // who is who: CA, certificates, tokens, joining
 	"agent/api":             30, // the HTTP API over what it needs of the rest
 	"gateway":               20, // a view into a table, and serving it

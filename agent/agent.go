@@ -115,7 +115,7 @@ func (a *Agent) openCluster(peers http.Handler) (err error) {
 	s := a.settings
 	a.cluster, err = cluster.New(cluster.Options{
 		ID: a.id, Name: s.node, Region: s.region, Version: a.config.Version,
-		Store: a.store, Check: a.gateway.Check, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
+		Store: a.store, Check: a.gateway.Check, Gateway: a.gateway, Answers: a.gateway.Answers, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
 		Join: s.cluster.join, Role: s.cluster.role, Adopt: a.config.Adopt, Insecure: a.config.Insecure,
 		API: peers, Stop: a.leave, Logger: a.logger, Build: a.config.Build, Addresses: a.Addresses(),
 	})

@@ -108,7 +108,7 @@ func (n *Simulated) options(logger *slog.Logger) (cluster.Options, error) {
 	n.left = make(chan struct{})
 	left := sync.OnceFunc(func() { close(n.left) })
 	o := cluster.Options{
-		ID: n.ID, Name: n.Name, Version: "0.0.1", Store: n.Store, Check: n.Gateway.Check, Dir: n.dir,
+		ID: n.ID, Name: n.Name, Version: "0.0.1", Store: n.Store, Check: n.Gateway.Check, Gateway: n.Gateway, Dir: n.dir,
 		Port: cluster.Port{Listener: listener, Packets: packets, Dial: host.Dial},
 		Join: n.join, Stop: left, Logger: logger,
 	}

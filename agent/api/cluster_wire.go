@@ -14,19 +14,20 @@ const (
 
 // Member is a node, as the one that was asked knows it.
 type Member struct {
-	Node    string `json:"node" doc:"the node's name"`
-	ID      string `json:"id" doc:"the node's id"`
-	Address string `json:"address" doc:"where other nodes reach it"`
-	Status  string `json:"status" doc:"alive; suspect: did not answer for a moment, and counts as alive; dead: gone without a word; left"`
-	Role    string `json:"role" doc:"voter, learner (gets what voters get, and does not vote) or edge"`
-	Version string `json:"version" doc:"the version of its agent"`
-	Applied string `json:"applied" doc:"the revision that it serves; 0.0: it has not said so yet"`
-	Lag     uint64 `json:"lag" doc:"how many revisions it is behind the newest that is known"`
-	LagMs   int64  `json:"lagMs" doc:"milliseconds since it fell behind; 0 where it is not"`
-	Region  string `json:"region" doc:"its region; empty: none is set"`
-	Leader  bool   `json:"leader" doc:"it leads"`
-	Self    bool   `json:"self" doc:"it is the node that was asked"`
-	Demoted bool   `json:"demoted,omitempty" doc:"an operator demoted it: it gets no vote until it is promoted"`
+	Node      string `json:"node" doc:"the node's name"`
+	ID        string `json:"id" doc:"the node's id"`
+	Address   string `json:"address" doc:"where other nodes reach it"`
+	Status    string `json:"status" doc:"alive; suspect: did not answer for a moment, and counts as alive; dead: gone without a word; left"`
+	Role      string `json:"role" doc:"voter, learner (gets what voters get, and does not vote) or edge"`
+	Version   string `json:"version" doc:"the version of its agent"`
+	Applied   string `json:"applied" doc:"the revision that it serves; 0.0: it has not said so yet"`
+	Lag       uint64 `json:"lag" doc:"how many revisions it is behind the newest that is known"`
+	LagMs     int64  `json:"lagMs" doc:"milliseconds since it fell behind; 0 where it is not"`
+	Region    string `json:"region" doc:"its region; empty: none is set"`
+	Leader    bool   `json:"leader" doc:"it leads"`
+	Self      bool   `json:"self" doc:"it is the node that was asked"`
+	Demoted   bool   `json:"demoted,omitempty" doc:"an operator demoted it: it gets no vote until it is promoted"`
+	NoGateway bool   `json:"noGateway,omitempty" doc:"it runs no gateway: nobody waits for it to serve a change"`
 }
 
 // live says whether it counts as alive.

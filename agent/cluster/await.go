@@ -88,7 +88,7 @@ func (m *member) count(r *api.Receipt, rev kv.Rev, seen map[gossip.NodeID]bool, 
 	applied := m.gossip.Applied()
 	r.Nodes, r.Of, r.Missing = 0, 0, nil
 	for _, member := range m.gossip.Members() {
-		if !alive(member) {
+		if !serves(member) {
 			continue
 		}
 		r.Of++

@@ -63,6 +63,8 @@ func (c *calls) server() *http.Server {
 	mux.HandleFunc("POST "+pathVoters, answer(govern(m, asLeader(m, m.changeVoters))))
 	mux.HandleFunc("POST "+pathProbe, answer(m.probe))
 	mux.HandleFunc("POST "+pathOwner, answer(m.announcer.news))
+	mux.HandleFunc("POST "+pathApplied, answer(m.appliedHere))
+	mux.HandleFunc("POST "+pathDrained, answer(m.drainedHere))
 	mux.HandleFunc("GET "+pathRing, answer(func(context.Context, struct{}) (ringNews, error) { return m.ring.news(), nil }))
 	mux.HandleFunc("POST "+pathSettle, answer(govern(m, asLeader(m, m.settle))))
 	mux.HandleFunc("POST "+pathYield, answer(govern(m, m.yield)))

@@ -89,6 +89,7 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 	m.ring = newRing(m)
 	m.serve()
 	n.member.Store(m)
+	close(n.entered)
 	served := n.serves()
 	m.gossip.Report(served.rev, served.hash, nil)
 	return nil
@@ -192,7 +193,7 @@ func (m *member) identify(conn net.Conn) (gossip.NodeID, bool, error) {
 func (m *member) meta() gossip.Meta {
 	return gossip.Meta{
 		ID: gossip.NodeID(m.n.o.ID), Name: m.n.o.Name, Role: m.role(), Version: m.n.o.Version, Region: m.n.o.Region,
-		Peer: m.n.advertise.Address.String(),
+		Peer: m.n.advertise.Address.String(), NoGateway: m.n.o.Gateway == nil,
 	}
 }
 

@@ -21,6 +21,7 @@ type Node struct {
 	o         Options
 	advertise mux.Advertised
 	member    atomic.Pointer[member] // nil outside
+	entered   chan struct{}          // closed when there is a member
 	cancel    context.CancelFunc
 	ctx       context.Context // over when the Node is closed
 
@@ -49,7 +50,7 @@ var errJoining = &api.RefusedError{Reason: "this node has not joined its cluster
 // New makes the node. A member, and a node that founds a cluster, is one when New
 // returns: nothing of it waits for others. What wants to join does so in Run.
 func New(o Options) (_ *Node, err error) {
-	n := &Node{o: o}
+	n := &Node{o: o, entered: make(chan struct{})}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {

@@ -32,6 +32,8 @@ type Options struct {
 	Answers func(kv.Entry) bool
 	// Check judges writes when this node leads.
 	Check consensus.Check
+	// Gateway is the node's own; nil: it runs none, and then nobody waits for it.
+	Gateway Gateway
 
 	// Dir is the folder of the node's identity and of raft's log; empty keeps both in
 	// memory.
@@ -59,6 +61,14 @@ type Options struct {
 	// Timing and Gossip are for tests; zero is the default.
 	Timing consensus.Timing
 	Gossip gossip.Timings
+}
+
+// Gateway is what other nodes ask of this one's gateway. Owner is the node that asks.
+type Gateway interface {
+	// WaitOwned returns when the gateway serves what owner did up to mark, or with an error.
+	WaitOwned(ctx context.Context, owner kv.OwnerID, mark kv.OwnerMark) error
+	// Drained returns when it sends the instance nothing any more, as mark says, or with an error.
+	Drained(ctx context.Context, instance kv.Key, owner kv.OwnerID, mark kv.OwnerMark) error
 }
 
 // Port is a TCP port and the UDP port of the same number.

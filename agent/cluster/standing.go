@@ -114,7 +114,7 @@ func (m *member) list() []api.Member {
 			Node: member.Name, ID: string(member.ID), Address: member.Peer, Status: member.Status.String(), Role: member.Role.String(),
 			Version: member.Version, Applied: at.String(), Region: member.Region,
 			Leader: string(member.ID) == leader && alive(member), Self: string(member.ID) == m.n.o.ID,
-			Demoted: m.isDemoted(string(member.ID)),
+			Demoted: m.isDemoted(string(member.ID)), NoGateway: member.NoGateway,
 		}
 		if at.Epoch == newest.Epoch && at.Rev < newest.Rev {
 			row.Lag, row.LagMs = newest.Rev-at.Rev, m.behindSince(at)
