@@ -56,11 +56,10 @@ func (p *Peer) applyPlane(from Member, c *course, list [][]byte, pulled bool) (f
 	return len(taken), gap, err
 }
 
-// pullPlane fetches from a member what this node lacks of a plane.
-func (p *Peer) pullPlane(c *course, source Member) error {
-	ctx, cancel := context.WithTimeout(p.ctx, pullTime)
-	defer cancel()
-	conn, _, err := p.openPull(ctx, source)
+// pullPlane fetches from a member what this node lacks of a plane, and calls came whenever
+// something has come.
+func (p *Peer) pullPlane(ctx context.Context, c *course, source Member, came func()) error {
+	conn, _, err := p.openPull(ctx, source, came)
 	if err != nil {
 		return err
 	}
@@ -71,8 +70,8 @@ func (p *Peer) pullPlane(c *course, source Member) error {
 		return err
 	}
 	something := false
-	for begin := p.puller.patience; ; begin = idleTime {
-		kind, body, err := conn.readWithin(begin, 2*idleTime)
+	for {
+		kind, body, err := conn.read(idleTime)
 		if err != nil {
 			return err
 		}
@@ -145,7 +144,7 @@ func (q *puller) wantPlane(c *course, from Member) {
 	q.mu.Lock()
 	q.planes[c] = from
 	q.mu.Unlock()
-	q.wake()
+	wake(q.pokePlanes)
 }
 
 // nextPlane chooses a plane that may lack something, nil if there is none.
@@ -159,19 +158,44 @@ func (q *puller) nextPlane() (*course, Member) {
 	return nil, Member{}
 }
 
-// pullPlanes fetches what is wanted of planes. What fails is not wanted any more: heads
-// will tell again.
-func (q *puller) pullPlanes() {
+// runPlanes pulls whenever something of a plane is wanted. What fails is not wanted any
+// more: heads will tell again.
+func (q *puller) runPlanes() {
 	for {
 		c, from := q.nextPlane()
-		if c == nil {
-			return
-		}
-		if err := q.peer.pullPlane(c, from); err != nil {
-			c.pulled(false)
-			q.failed(c.ID(), from, err)
+		if c != nil {
+			q.pullPlane(c, from)
 			continue
 		}
-		q.succeeded()
+		select {
+		case <-q.pokePlanes:
+		case <-q.peer.ctx.Done():
+			return
+		}
 	}
+}
+
+func (q *puller) pullPlane(c *course, source Member) {
+	pull := func(ctx context.Context, source Member, came func()) error {
+		err := q.peer.pullPlane(ctx, c, source, came)
+		if err != nil {
+			c.pulled(false)
+			q.failed(c.ID(), source, err)
+			return err
+		}
+		q.peer.counters.pulls.add(1)
+		return nil
+	}
+	// Its error is told by then.
+	_ = q.patiently(source, pull, func() (Member, bool) { return q.sourceOf(c), true })
+}
+
+// sourceOf takes who last showed to have more of a plane, the zero Member if nobody
+// did.
+func (q *puller) sourceOf(c *course) Member {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	source := q.planes[c]
+	delete(q.planes, c)
+	return source
 }

@@ -88,11 +88,25 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // connection reads and writes frames. One goroutine reads, one writes.
 type connection struct {
 	net.Conn
-	in *bufio.Reader
+	in   *bufio.Reader
+	came func() // called by the reader whenever bytes have come; nil at first
 }
 
-func newConnection(c net.Conn) *connection {
-	return &connection{Conn: c, in: bufio.NewReaderSize(c, 16<<10)}
+func newConnection(conn net.Conn) *connection {
+	c := &connection{Conn: conn}
+	c.in = bufio.NewReaderSize(arrivingAt{c}, 16<<10)
+	return c
+}
+
+// arrivingAt is what comes over a connection.
+type arrivingAt struct{ c *connection }
+
+func (a arrivingAt) Read(b []byte) (int, error) {
+	n, err := a.c.Conn.Read(b)
+	if n > 0 && a.c.came != nil {
+		a.c.came()
+	}
+	return n, err
 }
 
 // write sends a frame.
@@ -118,16 +132,11 @@ func frameSum(kind frameKind, body []byte) uint32 {
 
 // read waits at most idle for a frame to begin, and twice as long for its end.
 func (c *connection) read(idle time.Duration) (frameKind, []byte, error) {
-	return c.readWithin(idle, 2*idle)
-}
-
-// readWithin waits so long for a frame to begin, and then for its end.
-func (c *connection) readWithin(begin, end time.Duration) (frameKind, []byte, error) {
-	c.SetReadDeadline(time.Now().Add(begin))
+	c.SetReadDeadline(time.Now().Add(idle))
 	if _, err := c.in.Peek(1); err != nil {
 		return 0, nil, err
 	}
-	c.SetReadDeadline(time.Now().Add(end))
+	c.SetReadDeadline(time.Now().Add(2 * idle))
 	return readFrame(c.in)
 }
 

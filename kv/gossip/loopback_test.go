@@ -40,23 +40,11 @@ type loopback struct {
 
 func loopbackNode(t *testing.T, id NodeID, role Role) *loopback {
 	t.Helper()
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	packets, streams, spread := onePort(t)
 	n := &loopback{address: packets.LocalAddr().String(), store: newStore(t)}
-	streams, err := net.Listen("tcp", n.address)
-	if err != nil {
-		t.Skipf("the port is taken for TCP: %v", err)
-	}
-	// Spreading has its own port here, which the peers learn by asking the address of
-	// the gossip for it: one port more, on another loopback address.
 	advertise := netip.MustParseAddrPort(n.address)
-	spread, err := net.Listen("tcp", spreadAddress(n.address))
-	if err != nil {
-		t.Skipf("127.0.0.2 is not there: %v", err)
-	}
 	var dialer net.Dialer
+	var err error
 	n.peer, err = Open(Options{
 		Cluster: "loopback", Boot: "1", Meta: Meta{ID: id, Role: role}, Advertise: advertise, Keys: [][]byte{make([]byte, KeyBytes)}, Packets: packets,
 		Membership: Wire{streams, func(ctx context.Context, a string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", a) }},
@@ -76,6 +64,32 @@ func loopbackNode(t *testing.T, id NodeID, role Role) *loopback {
 		n.store.Close()
 	})
 	return n
+}
+
+// onePort listens at one port: for packets and streams at 127.0.0.1, and to spread at
+// 127.0.0.2, which the peers find by the address of the gossip. One that is free for packets may be
+// taken for streams: then it tries another.
+func onePort(t *testing.T) (packets net.PacketConn, streams, spread net.Listener) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if packets, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		address := packets.LocalAddr().String()
+		if streams, err = net.Listen("tcp", address); err != nil {
+			packets.Close()
+			continue
+		}
+		if spread, err = net.Listen("tcp", spreadAddress(address)); err != nil {
+			packets.Close()
+			streams.Close()
+			continue
+		}
+		return packets, streams, spread
+	}
+	t.Fatalf("no port is free at both addresses: %v", err)
+	return nil, nil, nil
 }
 
 // spreadAddress is where a test node spreads: the same port at 127.0.0.2.

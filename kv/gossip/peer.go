@@ -43,7 +43,8 @@ type Peer struct {
 	meta    Meta
 	report  report
 	links   map[string]*link // by the full name of the member at the other end
-	pulling map[NodeID]bool  // who is served a pull
+	pulling map[NodeID]int   // who is served pulls, and how many
+	serving int              // the sum of them
 
 	closed bool // nothing is to be started any more
 
@@ -101,7 +102,7 @@ func newPeer(o Options) (*Peer, error) {
 		connected: make(chan struct{}, maxConnected),
 		listing:   make(chan struct{}, 1),
 		links:     map[string]*link{},
-		pulling:   map[NodeID]bool{},
+		pulling:   map[NodeID]int{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.members = &members{log: p.log, entries: map[string]*entry{}, shunned: map[NodeID]bool{}}
@@ -121,6 +122,7 @@ func (p *Peer) start() {
 	p.group.Go(p.accept)
 	p.group.Go(p.keepLinks)
 	p.group.Go(p.puller.run)
+	p.group.Go(p.puller.runPlanes)
 	p.group.Go(p.rejoin)
 	p.group.Go(p.remember)
 	p.group.Go(p.tidy)
@@ -191,7 +193,7 @@ func (p *Peer) Alarms() []Alarm { return p.alarms.all() }
 // leader, or the raft configuration.
 func (p *Peer) Refresh() {
 	p.refreshed.fire()
-	p.puller.wake()
+	wake(p.puller.poke)
 }
 
 // SetMeta changes what this node says of itself; its id stays.

@@ -19,18 +19,15 @@ import (
 const (
 	// pullTime bounds one pull, snapshot included.
 	pullTime = 10 * time.Minute
-	// pullPatience is how long connecting may take for a pull, and then the first byte of the answer,
-	// for which nobody has to do more than to look: a connection that stands still, after
-	// losses, must not keep this node from asking somebody else. It doubles with each failure, for
-	// networks that are so slow, and is halved with each success.
-	pullPatience     = 500 * time.Millisecond
-	pullPatienceMost = 4 * time.Second
-	// leastPause is that after the first pull that failed. It doubles up to failedPause, and by
-	// busyPerMember more if the other side serves too many: so long that of a thousand nodes
-	// who all need a snapshot some 200 ask in a second.
+	// pullPatience is how long nothing may come of a pull before somebody else is asked beside
+	// it: a connection of which TCP has lost some segments may stand still for many seconds.
+	pullPatience = 500 * time.Millisecond
 	// pushGrace is how long what only a head told of may come by itself: it has most likely
 	// overtaken a push, which is much cheaper than a connection to pull.
 	pushGrace = 40 * time.Millisecond
+	// leastPause is that after the first pull that failed. It doubles up to failedPause, and by
+	// busyPerMember more if the other side serves too many: so long that of a thousand nodes
+	// who all need a snapshot some 200 ask in a second.
 	leastPause    = 25 * time.Millisecond
 	failedPause   = 500 * time.Millisecond
 	busyPerMember = 5 * time.Millisecond
@@ -45,12 +42,11 @@ var (
 	errElsewhere = errors.New("only a voter can give a whole snapshot")
 )
 
-// puller fetches what this node lacks, one pull at a time.
+// puller fetches what this node lacks: one pull at a time of streams, and one of planes.
 type puller struct {
-	peer *Peer
-	poke chan struct{} // holds one when there is something to do
-	// patience is for run alone, see pullPatience.
-	patience time.Duration
+	peer       *Peer
+	poke       chan struct{} // holds one when there may be something to do for a stream
+	pokePlanes chan struct{} // the same for a plane
 
 	mu     sync.Mutex // guards what is below
 	wanted map[StreamID]*want
@@ -68,7 +64,10 @@ type want struct {
 }
 
 func newPuller(p *Peer) *puller {
-	return &puller{peer: p, poke: make(chan struct{}, 1), patience: pullPatience, wanted: map[StreamID]*want{}, planes: map[*course]Member{}}
+	return &puller{
+		peer: p, poke: make(chan struct{}, 1), pokePlanes: make(chan struct{}, 1),
+		wanted: map[StreamID]*want{}, planes: map[*course]Member{},
+	}
 }
 
 // want asks for what leads to a genuine head that a member has. It is urgent where a push
@@ -89,22 +88,21 @@ func (q *puller) want(from Member, s Stream, head kv.Head, urgent bool) {
 		w.sources[from.ID] = from
 	}
 	q.mu.Unlock()
-	q.wake()
+	wake(q.poke)
 }
 
-// wake lets the puller look again.
-func (q *puller) wake() {
+// wake lets the one who waits for poke look again.
+func wake(poke chan struct{}) {
 	select {
-	case q.poke <- struct{}{}:
+	case poke <- struct{}{}:
 	default:
 	}
 }
 
-// run pulls whenever something is wanted.
+// run pulls whenever something of a stream is wanted.
 func (q *puller) run() {
 	pauses := backoff{least: leastPause}
 	for {
-		q.pullPlanes()
 		s, source := q.next()
 		if q.maybeUnderWay(s) {
 			if !pause(q.peer.ctx.Done(), jitter(pushGrace)) {
@@ -125,8 +123,7 @@ func (q *puller) run() {
 		case source.ID == "":
 			// Nobody can help now.
 		default:
-			err := q.peer.pullFrom(s, source)
-			q.note(s, source, err)
+			err := q.pull(s, source)
 			if err == nil {
 				pauses.reset()
 				continue
@@ -168,7 +165,6 @@ func (q *puller) rest(tried Member, busy bool, d time.Duration) bool {
 	for busy || !q.knowsOther(tried) {
 		select {
 		case <-q.poke:
-			q.pullPlanes()
 		case <-timer.C:
 			return true
 		case <-q.peer.ctx.Done():
@@ -228,10 +224,23 @@ func (q *puller) source(w *want, fit func(Member) bool) Member {
 	return candidates[rand.IntN(len(candidates))]
 }
 
+// pull fetches what is wanted of a stream.
+func (q *puller) pull(s Stream, source Member) error {
+	pull := func(ctx context.Context, source Member, came func()) error {
+		err := q.peer.pullFrom(ctx, s, source, came)
+		q.note(s, source, err)
+		return err
+	}
+	return q.patiently(source, pull, func() (Member, bool) {
+		wanted, source := q.next()
+		return source, wanted == s
+	})
+}
+
 // note learns from a pull how to do the next one.
 func (q *puller) note(s Stream, source Member, err error) {
 	if err == nil {
-		q.succeeded()
+		q.peer.counters.pulls.add(1)
 		return
 	}
 	q.failed(s.ID(), source, err)
@@ -249,24 +258,15 @@ func (q *puller) note(s Stream, source Member, err error) {
 	}
 }
 
-// waitsLonger is for a network in which nothing begins within the patience.
-func (q *puller) waitsLonger() { q.patience = min(q.patience*3/2, pullPatienceMost) }
-
-func (q *puller) succeeded() {
-	q.patience = max(q.patience/2, pullPatience)
-	q.peer.counters.pulls.add(1)
-}
-
 func (q *puller) failed(stream StreamID, source Member, err error) {
 	q.peer.counters.pullsFailed.add(1)
 	q.peer.log.Debug("pull failed", "from", string(source.ID), "stream", int(stream), "err", err)
 }
 
-// pullFrom fetches what comes after our head from one member.
-func (p *Peer) pullFrom(s Stream, source Member) error {
-	ctx, cancel := context.WithTimeout(p.ctx, pullTime)
-	defer cancel()
-	c, theirs, err := p.openPull(ctx, source)
+// pullFrom fetches what comes after our head from one member, and calls came whenever
+// something has come.
+func (p *Peer) pullFrom(ctx context.Context, s Stream, source Member, came func()) error {
+	c, theirs, err := p.openPull(ctx, source, came)
 	if err != nil {
 		return err
 	}
@@ -275,8 +275,8 @@ func (p *Peer) pullFrom(s Stream, source Member) error {
 	if err := c.write(framePull, point{s.ID(), before}.encode()); err != nil {
 		return err
 	}
-	for begin := p.puller.patience; ; begin = idleTime {
-		kind, body, err := c.readWithin(begin, 2*idleTime)
+	for {
+		kind, body, err := c.read(idleTime)
 		if err != nil {
 			return err
 		}
@@ -308,20 +308,14 @@ func (p *Peer) pullFrom(s Stream, source Member) error {
 }
 
 // openPull connects to ask for something, and closes the connection when ctx is over.
-func (p *Peer) openPull(ctx context.Context, source Member) (*connection, hello, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	slow := time.AfterFunc(p.puller.patience, cancel)
+func (p *Peer) openPull(ctx context.Context, source Member, came func()) (*connection, hello, error) {
 	c, theirs, err := p.open(ctx, source, toPull)
-	if !slow.Stop() {
-		p.puller.waitsLonger()
-		if err == nil {
-			err = errors.Join(context.DeadlineExceeded, c.Close())
-		}
-	}
 	if err != nil {
-		cancel()
+		return nil, hello{}, err
 	}
-	return c, theirs, err
+	came()
+	c.came = came
+	return c, theirs, nil
 }
 
 func (p *Peer) takeDelta(from Member, s Stream, body []byte) error {
@@ -371,11 +365,18 @@ func (p *Peer) takeSnapshot(c *connection, from Member, s Stream, body []byte) e
 		return err
 	}
 	defer unpacked.Close()
-	if err := p.take(); err != nil {
-		return err
+	// Only from here on nobody else may apply anything: it may take long to come, or never.
+	taking := false
+	err = s.Restore(io.LimitReader(unpacked, maxSnapshotBytes), func(head kv.Head) error {
+		if err := p.take(); err != nil {
+			return err
+		}
+		taking = true
+		return p.mayRestore(s, head)
+	})
+	if taking {
+		defer p.taken()
 	}
-	defer p.taken()
-	err = s.Restore(io.LimitReader(unpacked, maxSnapshotBytes), func(head kv.Head) error { return p.mayRestore(s, head) })
 	if err != nil {
 		return err
 	}

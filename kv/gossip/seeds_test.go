@@ -15,14 +15,8 @@ import (
 	"grapevine/kv/memnet"
 )
 
-const (
-	// equalSoon is how soon after the last fault all nodes have the same, but for one in
-	// a hundred schedules: there a pull was under way, over a connection that TCP holds
-	// up after the fault, and is given up later.
-	equalSoon = 2 * time.Second
-	// equalWithin is for all.
-	equalWithin = 30 * time.Second
-)
+// equalWithin is how soon after the last fault all nodes have the same.
+const equalWithin = 2 * time.Second
 
 // TestSeeds plays a random schedule of writes, crashes, partitions and losses for each seed, on 3 to
 // 25 nodes. When it is over, all nodes have the same soon, and everything that a
@@ -42,7 +36,7 @@ func TestSeeds(t *testing.T) {
 	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
 		problem := ""
 		took = append(took, playSeed(t, uint64(seed), &problem))
-		if last := took[len(took)-1]; last > equalSoon/2 {
+		if last := took[len(took)-1]; last > equalWithin/2 {
 			t.Logf("seed %d took %v", seed, last)
 		}
 		if problem != "" {
@@ -51,15 +45,6 @@ func TestSeeds(t *testing.T) {
 		if seed%500 == 0 {
 			fmt.Fprintln(os.Stderr, "seed", seed)
 		}
-	}
-	late := 0
-	for _, d := range took {
-		if d > equalSoon {
-			late++
-		}
-	}
-	if late > max(1, len(took)/100) {
-		t.Errorf("%d of %d schedules took longer than %v", late, len(took), equalSoon)
 	}
 	slices.Sort(took)
 	t.Logf("seeds %d to %d: equal after the last fault within p50 %v, p99 %v, max %v", first, first+len(took)-1,

@@ -47,22 +47,27 @@ func (p *Peer) inTurn(c *connection, theirs hello, answer func() error) error {
 	return answer()
 }
 
-// beginPull takes a place for a node's pull. A node has one at most, so that one
-// which does not read what it asked for keeps nobody else waiting.
+// beginPull takes a place for a node's pull. A node has one, so that one which does not
+// read what it asked for keeps nobody else waiting; and another one while half of all are
+// free, for what it asks beside a pull that stands still.
 func (p *Peer) beginPull(id NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pulling[id] || len(p.pulling) >= maxPullsServed {
+	if p.serving >= maxPullsServed || p.pulling[id] > 1 || p.pulling[id] == 1 && p.serving >= maxPullsServed/2 {
 		return false
 	}
-	p.pulling[id] = true
+	p.serving++
+	p.pulling[id]++
 	return true
 }
 
 func (p *Peer) endPull(id NodeID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pulling, id)
+	p.serving--
+	if p.pulling[id]--; p.pulling[id] == 0 {
+		delete(p.pulling, id)
+	}
 }
 
 func (p *Peer) answerPull(c *connection, from Member, s Stream, since kv.Head) error {
