@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 )
@@ -27,6 +28,8 @@ type Announcer struct {
 
 	outage  outage  // run's own
 	backoff backoff // run's own
+
+	telling sync.Mutex // keeps changes of status, and calls of OnChange, in one order
 
 	// mu guards what follows. It is held for moments only.
 	mu       sync.Mutex
@@ -261,10 +264,16 @@ func (a *Announcer) checkReady(e event) {
 	}
 }
 
-// update changes the status and tells of it. Only run calls it.
+// update changes the status and tells of it.
 func (a *Announcer) update(change func(*Status)) {
-	now := a.Status()
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	before := a.Status()
+	now := before
 	change(&now)
+	if reflect.DeepEqual(now, before) {
+		return
+	}
 	a.mu.Lock()
 	a.status = now
 	a.mu.Unlock()

@@ -70,7 +70,7 @@ func (a *Announcer) beat(l *lease) {
 				continue
 			}
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, attempt)
+		ctx, cancel := context.WithTimeout(context.Background(), attempt)
 		err := l.call(ctx, "PATCH", "", a.heartbeat(), nil)
 		cancel()
 		if err != nil && l.ctx.Err() == nil {

@@ -68,8 +68,9 @@ type Config struct {
 	// does not drain at all.
 	Drain time.Duration
 
-	// OnChange is told each change of the Status, one at a time and in order. It
-	// must not block, and must not call Close or Drain.
+	// OnChange is told each change of the Status, one at a time and in order, the
+	// first one before Start returns. It must not block, and must not call Close
+	// or Drain.
 	OnChange func(Status)
 	// Logger gets a line for each change of the connection's state. nil: slog.Default().
 	Logger *slog.Logger

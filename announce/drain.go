@@ -29,6 +29,11 @@ func (a *Announcer) Drain(ctx context.Context) (Drained, error) {
 	if !a.beginDrain() {
 		return Drained{}, nil
 	}
+	a.update(func(s *Status) {
+		if s.State == Announced {
+			s.State = Draining
+		}
+	})
 	for {
 		l, err := a.awaitLease(ctx)
 		if err != nil {

@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,9 +84,9 @@ func (d *Drained) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return err
 	}
-	took, err := time.ParseDuration(answer.Took)
-	if err != nil && answer.Took != "" {
-		return fmt.Errorf("took %q: %w", answer.Took, err)
+	took, err := time.ParseDuration(cmp.Or(answer.Took, "0s"))
+	if err != nil || took < 0 || answer.Confirmed < 0 || answer.Of < 0 {
+		return fmt.Errorf("is no answer to a drain: %.200q", data)
 	}
 	*d = Drained{answer.Confirmed, answer.Of, answer.Stragglers, took}
 	return nil

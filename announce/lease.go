@@ -105,8 +105,11 @@ func (l *lease) close() {
 }
 
 // call asks the agent for something about the lease, and reads the answer into
-// out unless that is nil.
+// out unless that is nil. It ends with the lease.
 func (l *lease) call(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })()
 	response, err := l.send(ctx, method, "/v1/announce/"+url.PathEscape(l.id)+path, body)
 	if err != nil {
 		return err
