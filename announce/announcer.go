@@ -70,8 +70,8 @@ func start(ctx context.Context, config Config, d dial) (*Announcer, error) {
 	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError:
 		a.end()
 		return nil, err
-	case ctx.Err() != nil:
-		a.end() // and the lease with it
+	case err != nil && ctx.Err() != nil:
+		a.end()
 		return nil, ctx.Err()
 	}
 	go a.run(ctx, l, err)
