@@ -59,10 +59,11 @@ func TestServeDrainsFirst(t *testing.T) {
 	agent := announcetest.Start(t)
 	c := config(agent)
 	c.Address = "http://127.0.0.1:{port}"
+	var s *service
 	var order []string
-	c.OnChange = func(s announce.Status) {
-		if order = append(order, string(s.State)); s.State == announce.Draining {
-			response, err := http.Get(agent.Instances()[0].Address)
+	c.OnChange = func(status announce.Status) {
+		if order = append(order, string(status.State)); status.State == announce.Draining {
+			response, err := http.Get("http://" + s.Addr().String())
 			if err != nil {
 				order = append(order, err.Error())
 				return
@@ -71,7 +72,7 @@ func TestServeDrainsFirst(t *testing.T) {
 			order = append(order, response.Status)
 		}
 	}
-	s := serve(t, http.NotFoundHandler(), c)
+	s = serve(t, http.NotFoundHandler(), c)
 	await(t, "the announcement", s.announced)
 	if got, want := agent.Instances()[0].Address, fmt.Sprint("http://", s.Addr()); got != want {
 		t.Errorf("announced %s, want %s", got, want)
