@@ -207,7 +207,9 @@ func (l *Lease) take(status, reason string) error {
 	}
 	l.leases.receipts.want()
 	if changed {
-		l.out.put(StatusChange{EventStatus, status, reason})
+		if l.draining == "" { // whoever puts it back tells what it is then
+			l.out.put(StatusChange{EventStatus, status, reason})
+		}
 		l.leases.o.Logger.Info("instance is "+status, "key", string(l.announcement.Key), "reason", reason)
 	}
 	return nil
