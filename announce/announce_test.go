@@ -61,13 +61,16 @@ func TestAnnounceAndClose(t *testing.T) {
 	agent := announcetest.Start(t)
 	c := config(agent)
 	c.PathRemovePrefix, c.Version, c.Region, c.Weight = "/warehouse", "1.2.0", "north", new(0)
-	c.RequireAuth, c.Labels = true, map[string]string{"team": "blue"}
+	c.Token, c.RequireAuth, c.Labels = "secret", true, map[string]string{"team": "blue"}
 	a := start(t, c)
 	await(t, "ready", a.Ready())
 	status := a.Status()
 	if status.State != announce.Announced || status.Instance != "made-1" || status.Applied != 3 || status.Of != 3 ||
 		status.Key != "gateway/instances/warehouse/made-1" {
 		t.Errorf("%+v", status)
+	}
+	if token := agent.Instances()[0].Token; token != "secret" {
+		t.Errorf("token %q", token)
 	}
 	got := agent.Instances()[0].Announcement
 	if got.PathRemovePrefix != c.PathRemovePrefix || got.Version != "1.2.0" || got.Region != "north" || *got.Weight != 0 ||

@@ -174,7 +174,7 @@ func (a *Announcer) connect(ctx context.Context) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, accepted, err := open(ctx, a.life, a.dial, p, a.announcement())
+	l, accepted, err := open(ctx, a.life, a.dial, p, a.config.Token, a.announcement())
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,10 @@ type Config struct {
 	// RequireAuth refuses requests without a valid token, AllowAnonymous never
 	// asks for one. Not both. An operator's route may ask for more.
 	RequireAuth, AllowAnonymous bool
+	// Token is what gateway/config/announce grants the announcement by. Empty:
+	// none, which is enough on the unix socket and on loopback unless an operator
+	// has decided otherwise.
+	Token string
 	// Labels are free names and values for tools.
 	Labels map[string]string
 

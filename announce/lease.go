@@ -31,6 +31,7 @@ var (
 type lease struct {
 	place  place
 	client *http.Client
+	token  string    // shown with each request, unless it is empty
 	id     string    // the agent's name of it
 	since  time.Time // when it was accepted
 
@@ -43,8 +44,8 @@ type lease struct {
 
 // open announces, and returns the lease with the agent's first event. Until
 // then ctx bounds it; afterwards life does.
-func open(ctx, life context.Context, d dial, p place, body any) (*lease, event, error) {
-	l := &lease{place: p, client: d.client(p)}
+func open(ctx, life context.Context, d dial, p place, token string, body any) (*lease, event, error) {
+	l := &lease{place: p, client: d.client(p), token: token}
 	l.ctx, l.cancel = context.WithCancelCause(life)
 	l.watch = time.AfterFunc(attempt, func() { l.cancel(errNoAnswer) })
 	unbind := context.AfterFunc(ctx, func() { l.cancel(context.Cause(ctx)) })
@@ -139,6 +140,9 @@ func (l *lease) send(ctx context.Context, method, path string, body any) (*http.
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if l.token != "" {
+		request.Header.Set("Authorization", "Bearer "+l.token)
+	}
 	response, err := l.client.Do(request)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

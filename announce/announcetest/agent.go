@@ -28,6 +28,7 @@ const Gateways = 3
 // Instance is what an Agent has of an instance.
 type Instance struct {
 	Announcement
+	Token    string // the bearer token that was shown with it
 	Draining bool
 	Beats    int       // heartbeats since it was announced
 	Last     Heartbeat // the latest

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -90,7 +91,8 @@ func (a *Agent) announce(w http.ResponseWriter, r *http.Request) {
 		problem.answer(w)
 		return
 	}
-	l := a.hold(r.Context(), it)
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	l := a.hold(r.Context(), Instance{Announcement: it, Token: token, Draining: it.Status == "draining"})
 	defer func() {
 		l.cut()
 		a.change(func() { delete(a.leases, l.id) })
@@ -159,7 +161,7 @@ func (a *Agent) read(r *http.Request) (Announcement, *Problem) {
 }
 
 // hold makes a lease. One of the same instance ends.
-func (a *Agent) hold(ctx context.Context, it Announcement) *lease {
+func (a *Agent) hold(ctx context.Context, it Instance) *lease {
 	var former *lease
 	l := &lease{out: make(chan []byte, 16)} // lines that a test sends in a row without waiting
 	l.ended, l.cut = context.WithCancel(ctx)
@@ -169,7 +171,7 @@ func (a *Agent) hold(ctx context.Context, it Announcement) *lease {
 		if it.InstanceID == "" {
 			it.InstanceID = fmt.Sprintf("made-%d", a.made)
 		}
-		l.instance = Instance{Announcement: it, Draining: it.Status == "draining"}
+		l.instance = it
 		for _, other := range a.leases {
 			if other.instance.Key() == it.Key() {
 				former = other
