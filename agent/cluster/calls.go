@@ -138,10 +138,10 @@ func answer[In, Out any](do func(context.Context, In) (Out, error)) http.Handler
 			}
 		}
 		patience, err := time.ParseDuration(r.Header.Get(patienceHeader))
-		if err != nil || patience > callPatience {
+		if err != nil {
 			patience = callPatience
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		ctx, cancel := context.WithTimeout(r.Context(), min(patience, api.MaxBound))
 		defer cancel()
 		out, err := do(ctx, in)
 		if err != nil {
