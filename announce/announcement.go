@@ -24,10 +24,8 @@ type announcement struct {
 }
 
 // announcement is what is true now: the id that the agent gave, and the health
-// and weight that were set since.
+// and weight that were set since. mu is held.
 func (a *Announcer) announcement() announcement {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	c := &a.config
 	it := announcement{
 		RouteID: c.Route, InstanceID: a.status.Instance, Path: c.Path, PathRemovePrefix: c.PathRemovePrefix,

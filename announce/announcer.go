@@ -33,8 +33,9 @@ type Announcer struct {
 
 	// mu guards what follows. It is held for moments only.
 	mu       sync.Mutex
-	changed  chan struct{} // closed and made anew when lease or draining change
+	changed  chan struct{} // closed and made anew when lease, trying or draining change
 	lease    *lease        // nil while there is no connection
+	trying   bool          // an agent may be about to accept it
 	known    bool          // an agent has accepted it once, and gateways may send requests
 	draining bool          // by Drain or Close
 	drained  bool          // every gateway has confirmed
@@ -174,17 +175,30 @@ func (a *Announcer) connect(ctx context.Context) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, accepted, err := open(ctx, a.life, a.dial, p, a.config.Token, a.announcement())
+	it := a.try()
+	l, accepted, err := open(ctx, a.life, a.dial, p, a.config.Token, it)
 	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.trying = false
+		a.signal()
 		return nil, err
 	}
 	a.accept(l, accepted)
 	return l, nil
 }
 
+// try is what is announced now. From here on the gateways may know of it.
+func (a *Announcer) try() announcement {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.trying = true
+	return a.announcement()
+}
+
 func (a *Announcer) accept(l *lease, e event) {
 	a.mu.Lock()
-	a.lease, a.known = l, true
+	a.lease, a.known, a.trying = l, true, false
 	a.signal()
 	state := Announced
 	if a.draining {

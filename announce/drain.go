@@ -36,7 +36,7 @@ func (a *Announcer) Drain(ctx context.Context) (Drained, error) {
 	})
 	for {
 		l, err := a.awaitLease(ctx)
-		if err != nil {
+		if l == nil {
 			return Drained{}, err
 		}
 		drained, err := l.drain(ctx)
@@ -64,16 +64,17 @@ func (a *Announcer) beginDrain() bool {
 		a.draining = true
 		a.signal()
 	}
-	return a.known
+	return a.known || a.trying
 }
 
-// awaitLease waits for a connection to the agent.
+// awaitLease waits for a connection to the agent. Both are nil if no agent ever
+// accepted the instance.
 func (a *Announcer) awaitLease(ctx context.Context) (*lease, error) {
 	for {
 		a.mu.Lock()
-		l, changed := a.lease, a.changed
+		l, changed, some := a.lease, a.changed, a.known || a.trying
 		a.mu.Unlock()
-		if l != nil {
+		if l != nil || !some {
 			return l, nil
 		}
 		select {
@@ -143,5 +144,5 @@ func (a *Announcer) drainAndEnd() error {
 func (a *Announcer) mustDrain() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known && !a.drained && a.err == nil && a.config.drain() > 0
+	return (a.known || a.trying) && !a.drained && a.err == nil && a.config.drain() > 0
 }

@@ -44,13 +44,11 @@ func Serve(ctx context.Context, l net.Listener, server *http.Server, config Conf
 	failed := make(chan error, 1) // Serve sends once, also when nobody listens any more
 	go func() { failed <- server.Serve(l) }()
 
-	a, err := Start(ctx, config)
+	// What the first attempt brings is waited for also if it is to end already: an
+	// agent may have accepted it.
+	a, err := Start(context.WithoutCancel(ctx), config)
 	if err != nil {
-		ended := ctx.Err() != nil
-		if stopped := shutdown(server, &config); ended { // before anything was announced
-			return stopped
-		}
-		return err
+		return errors.Join(err, shutdown(server, &config))
 	}
 	select {
 	case err = <-failed:

@@ -28,6 +28,7 @@ const Gateways = 3
 // Instance is what an Agent has of an instance.
 type Instance struct {
 	Announcement
+	Lease    string // which names the connection
 	Token    string // the bearer token that was shown with it
 	Draining bool
 	Beats    int       // heartbeats since it was announced

@@ -171,6 +171,7 @@ func (a *Agent) hold(ctx context.Context, it Instance) *lease {
 		if it.InstanceID == "" {
 			it.InstanceID = fmt.Sprintf("made-%d", a.made)
 		}
+		it.Lease = l.id
 		l.instance = it
 		for _, other := range a.leases {
 			if other.instance.Key() == it.Key() {
