@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"grapevine/agent/announcing"
 	"grapevine/agent/api"
 	"grapevine/agent/cluster"
 	"grapevine/gateway"
@@ -35,18 +37,20 @@ type Agent struct {
 
 	dir       *dataDir // nil: in memory
 	store     *kv.Store
-	gateway   *gateway.Gateway
+	gateway   *gateway.Gateway // nil: the node runs none
 	access    *accesslog.Logger
 	metrics   *metrics
 	api       *api.API
 	writes    api.Log // what orders writes
 	listeners *listeners
 	cluster   *cluster.Node // nil: in none
+	leases    *announcing.Leases
+	policy    announcePolicy
 	synced    atomic.Bool   // the node has heard what its cluster serves
 	left      chan struct{} // closed when the node has left its cluster
 	leaving   sync.Once
 
-	// front serves the proxy, doors all the others.
+	// front serves the proxy, doors all the others. There is none without a gateway.
 	front *http1.Server
 	doors map[string]*http.Server
 
@@ -102,6 +106,9 @@ func (a *Agent) Open() (err error) {
 	if err := a.openCluster(peers); err != nil {
 		return err
 	}
+	if err := a.openLeases(file); err != nil {
+		return err
+	}
 	a.build()
 	peers.is(a.api.Handler(api.Peers))
 	return nil
@@ -113,17 +120,35 @@ func (a *Agent) openCluster(peers http.Handler) (err error) {
 		return a.announceAlone()
 	}
 	s := a.settings
-	a.cluster, err = cluster.New(cluster.Options{
+	o := cluster.Options{
 		ID: a.id, Name: s.node, Region: s.region, Version: a.config.Version,
-		Store: a.store, Check: a.gateway.Check, Gateway: a.gateway, Answers: a.gateway.Answers, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
+		Store: a.store, Dir: s.dataDir, Port: a.listeners.cluster, Advertise: a.config.Advertise,
 		Join: s.cluster.join, Role: s.cluster.role, Adopt: a.config.Adopt, Insecure: a.config.Insecure,
 		API: peers, Stop: a.leave, Logger: a.logger, Build: a.config.Build, Addresses: a.Addresses(),
-	})
-	if err != nil {
+	}
+	if a.gateway != nil {
+		o.Check, o.Gateway, o.Answers = a.gateway.Check, a.gateway, a.gateway.Answers
+	}
+	if a.cluster, err = cluster.New(o); err != nil {
 		return err
 	}
-	a.report(a.gateway.Table())
+	if a.gateway != nil {
+		a.report(a.gateway.Table())
+	}
 	return nil
+}
+
+// reportStore tells the other nodes how far the store of a node without a gateway is, until ctx ends.
+func (a *Agent) reportStore(ctx context.Context) error {
+	for {
+		changed := a.store.Changed()
+		a.cluster.Served(a.store.View().Rev(), "")
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // announceAlone is for a node that is in no cluster: nobody knows another incarnation of it, and nobody is there to be
@@ -168,6 +193,9 @@ func (a *Agent) openStore() (err error) {
 
 // load makes the first table. A fault in a static route stops the start.
 func (a *Agent) load(file *spec.File) error {
+	if a.config.NoGateway {
+		return nil
+	}
 	a.gateway = gateway.New(gateway.Options{
 		Source: a.store, Static: file, Keeper: a.store, Waiting: a.waiting, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
 		OnSwap: func(t *gateway.Table) {
@@ -185,10 +213,15 @@ func (a *Agent) load(file *spec.File) error {
 
 // build makes the servers of the listeners that are there.
 func (a *Agent) build() {
-	a.metrics = newMetrics(a.config.Version, a.config.Build, a.store.View, a.gateway.Collector())
+	a.metrics = newMetrics(a.config.Version, a.config.Build, a.store.View)
 	scrape := a.metrics.handler(a.logger)
 	options := api.Options{
-		Store: a.store, Gateway: a.gateway, Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe,
+		Store: a.store, Node: a.node, Logger: a.logger, Metrics: scrape, Observe: a.metrics.observe, Leases: a.leases, Waiting: a.waiting,
+	}
+	if a.gateway != nil {
+		options.Gateway = a.gateway
+		a.metrics.registry.MustRegister(a.gateway.Collector())
+		a.front = &http1.Server{Handler: a.gateway, Refuse: a.gateway.Refuse, Logger: a.logger.With("listener", "http")}
 	}
 	if a.cluster != nil {
 		a.metrics.registry.MustRegister(newClusterMetrics(a.cluster))
@@ -198,7 +231,6 @@ func (a *Agent) build() {
 	}
 	a.writes = options.Log
 	a.api = api.New(options)
-	a.front = &http1.Server{Handler: a.gateway, Refuse: a.gateway.Refuse, Logger: a.logger.With("listener", "http")}
 	a.doors = map[string]*http.Server{
 		"admin":   newServer("admin", a.api.Handler(api.TCP), a.logger),
 		"socket":  newServer("socket", a.api.Handler(api.Socket), a.logger),

@@ -53,6 +53,10 @@ type Config struct {
 	// Insecure is a cluster without TLS, whose addresses are loopback only.
 	Insecure bool
 
+	// NoGateway leaves the proxy out: the node announces instances, holds the keys and answers the API. It joins a cluster as
+	// an edge, since a voter judges writes by its gateway.
+	NoGateway bool
+
 	// Dev keeps everything in memory and allows loopback addresses only. There is a socket only where Socket asks for it.
 	Dev bool
 

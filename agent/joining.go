@@ -39,6 +39,9 @@ func (r *resolver) resolveCluster(c Config) (s clusterSettings) {
 	if c.BootstrapExpect > 0 {
 		problem("--bootstrap-expect %d: is not in this version; start one node, and the others with --join", c.BootstrapExpect)
 	}
+	if c.NoGateway && s.join != nil {
+		s.role = identity.Edge
+	}
 	if s.role == identity.Edge && s.join == nil {
 		problem("--voter no: a node that founds a cluster votes; give it --join")
 	}

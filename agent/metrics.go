@@ -20,7 +20,7 @@ type metrics struct {
 	reloads  *prometheus.CounterVec
 }
 
-func newMetrics(version, build string, view func() kv.View, gateway prometheus.Collector) *metrics {
+func newMetrics(version, build string, view func() kv.View) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -35,7 +35,7 @@ func newMetrics(version, build string, view func() kv.View, gateway prometheus.C
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gateway, m.requests, m.reloads, buildInfo(version, build),
+		m.requests, m.reloads, buildInfo(version, build),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "grapevine_kv_revision", Help: "Revision of the store, within its epoch.",
 		}, func() float64 { return float64(view().Rev().Rev) }),

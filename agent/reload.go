@@ -46,7 +46,13 @@ func (a *Agent) reloadFiles() error {
 	if err := a.settings.fixed(now, file); err != nil {
 		return err
 	}
-	return a.gateway.SetStatic(file)
+	if a.gateway != nil {
+		if err := a.gateway.SetStatic(file); err != nil {
+			return err
+		}
+	}
+	a.policy.setStatic(file)
+	return nil
 }
 
 // fixed names every setting in which now differs and which holds until a restart.

@@ -66,10 +66,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	stopLogging := a.startAccessLog()
 	g := group{ended: make(chan error, 1)}
 	// The proxy before the API: what the API tells must be true already.
-	g.start(func() error { return a.gateway.Run(compiling) })
-	g.start(func() error { return a.front.Serve(a.listeners.http) })
-	g.start(func() error { return a.gateway.EndOverdue(compiling, a.front) })
-	g.start(func() error { return a.clearMaintenance(compiling) })
+	if a.gateway != nil {
+		g.start(func() error { return a.gateway.Run(compiling) })
+		g.start(func() error { return a.front.Serve(a.listeners.http) })
+		g.start(func() error { return a.gateway.EndOverdue(compiling, a.front) })
+		g.start(func() error { return a.clearMaintenance(compiling) })
+	} else {
+		g.start(func() error { return a.reportStore(compiling) })
+	}
+	g.start(a.leases.Run)
+	g.start(func() error { return a.policy.follow(compiling) })
 	for name, listener := range a.listeners.all() {
 		if server := a.doors[name]; server != nil {
 			g.start(func() error { return serve(server, listener) })

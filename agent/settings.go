@@ -48,13 +48,16 @@ func (c Config) resolve(file *spec.File) (settings, error) {
 	s.region = cmp.Or(r.name("--region", c.Region), string(file.Node.Region))
 
 	l := file.Listeners
-	s.http = r.address("http", c.HTTP, string(l.HTTP), c.defaultHTTP())
+	if !c.NoGateway {
+		s.http = r.address("http", c.HTTP, string(l.HTTP), c.defaultHTTP())
+	}
 	s.admin = r.address("admin", c.Admin, string(l.Admin), DefaultAdmin)
 	s.metrics = r.address("metrics", c.Metrics, string(l.Metrics), "")
 	s.gossip = r.address("gossip", c.Gossip, string(l.Gossip), c.defaultGossip())
 	s.cluster = r.resolveCluster(c)
 	s.socket = r.choose("socket", c.Socket, l.Socket, c.defaultSocket(s.dataDir))
 
+	r.refuseWithoutGateway(c)
 	r.refuse(c.Dev && c.DataDir != "", r.fromFlag("data-dir", c.DataDir), "--dev keeps everything in memory")
 	r.refuse(l.HTTPS != "", r.fromFile("https", string(l.HTTPS)), "this version does not serve HTTPS yet")
 	r.refuse(!isLoopback(s.admin.value), s.admin,
@@ -64,6 +67,19 @@ func (c Config) resolve(file *spec.File) (settings, error) {
 		r.refuse(c.Dev && !isLoopback(listener.value), listener, "--dev stays on loopback, as "+DevHTTP)
 	}
 	return s, r.err()
+}
+
+// refuseWithoutGateway refuses what only a gateway could do, on a node that has none.
+func (r *resolver) refuseWithoutGateway(c Config) {
+	if !c.NoGateway {
+		return
+	}
+	r.refuse(c.Dev, r.fromFlag("no-gateway", "true"), "--dev is a node alone, and without a gateway nobody would serve")
+	r.refuse(c.HTTP != "", r.fromFlag("http", c.HTTP), "--no-gateway has no proxy to listen there")
+	r.refuse(c.Voter == VoterYes, r.fromFlag("voter", c.Voter), "a voter judges writes by its gateway, which --no-gateway leaves out")
+	if n := len(r.file.Routes) + len(r.file.Clusters); n > 0 {
+		r.usage = append(r.usage, fmt.Errorf("--no-gateway: the configuration files have %d routes and clusters, which nobody would serve", n))
+	}
 }
 
 func (c Config) defaultHTTP() string {

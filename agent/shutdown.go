@@ -15,17 +15,22 @@ func (a *Agent) shutdown(g *group, stopCompiling, stopLogging func()) error {
 	var errs []error
 
 	// Readiness first: load balancers must learn that the node goes while it still answers.
-	a.gateway.Drain()
+	if a.gateway != nil {
+		a.gateway.Drain()
+	}
 	a.logger.Info("agent is stopping", "grace", a.config.Grace.String(), "drain", a.config.Drain.String())
 
 	// Then the time that they need to notice. The listener still accepts.
 	a.wait(a.config.Grace)
 
 	// Now nobody should come any more: stop accepting, and let the requests under way finish on their connections.
-	errs = append(errs, a.stop("http", a.front, a.config.Drain))
+	if a.front != nil {
+		errs = append(errs, a.stop("http", a.front, a.config.Drain))
+	}
 
-	// The API after the proxy: until here an operator can ask what the node waits for. Watches first, which never end
-	// by themselves; their last event says why.
+	// The API after the proxy: until here an operator can ask what the node waits for. Leases and watches first, which
+	// never end by themselves; their last event says why. What was announced stays for the next start.
+	a.leases.Close()
 	a.api.Close()
 	for name, server := range a.doors {
 		errs = append(errs, a.stop(name, server, doorsTimeout))

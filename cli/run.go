@@ -38,7 +38,8 @@ func (p *program) run() *urfave.Command {
 			&urfave.BoolFlag{Name: "insecure", Usage: "speak with the other nodes without TLS, on loopback only"},
 			&urfave.StringFlag{Name: "metrics", Usage: "serve metrics at `ADDRESS`, too"},
 			&urfave.BoolFlag{Name: "dev", Usage: "keep everything in memory"},
-			plannedFlag("https"), plannedSwitch("no-gateway"),
+			&urfave.BoolFlag{Name: "no-gateway", Usage: "run no proxy: for a host of services, which are announced here; joins as an edge"},
+			plannedFlag("https"),
 		},
 		Action: p.runRun,
 	}
@@ -67,6 +68,10 @@ func agentConfig(c *urfave.Context) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	bare, err := boolSetting(c, "no-gateway")
+	if err != nil {
+		return agent.Config{}, err
+	}
 	config := agent.Config{
 		ConfigFiles: files,
 		ConfigDir:   dir,
@@ -79,6 +84,7 @@ func agentConfig(c *urfave.Context) (agent.Config, error) {
 		Gossip:      setting(c, "gossip"),
 		Metrics:     setting(c, "metrics"),
 		Dev:         dev,
+		NoGateway:   bare,
 		Version:     version,
 		Build:       thisBuild().source(),
 	}

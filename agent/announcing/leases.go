@@ -214,7 +214,7 @@ func (l *Leases) SetPolicy(policy *spec.Announce) {
 	}
 }
 
-// Close ends all leases and keeps their keys: the clients come back to the next start of the agent. It waits for Run.
+// Close ends all leases and keeps their keys: the clients come back to the next start of the agent. Run ends then.
 func (l *Leases) Close() {
 	l.mu.Lock()
 	l.closed = true

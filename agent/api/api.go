@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"grapevine/agent/announcing"
 	"grapevine/gateway"
 	"grapevine/kv"
 )
@@ -46,16 +47,23 @@ type Gateway interface {
 	// BeginLocal and EndLocal change what this node alone has under maintenance.
 	BeginLocal(cluster string, value []byte, by string) error
 	EndLocal(cluster string) (was bool, err error)
+	// Instances are the announced instances that the live table knows.
+	Instances() []gateway.InstanceStatus
 }
 
 // Options is what an API is made of. The fields of the first group are required.
 type Options struct {
-	Store   Store
-	Log     Log
-	Gateway Gateway
-	Node    func() Node
-	Logger  *slog.Logger
+	Store  Store
+	Log    Log
+	Node   func() Node
+	Logger *slog.Logger
 
+	// Gateway is nil on a node that runs none: what is asked of it is refused there.
+	Gateway Gateway
+	// Waiting says there why the node is not ready; empty: it is. It is not asked where there is a Gateway.
+	Waiting func() string
+	// Leases are the instances that are announced at this node; nil: it announces none.
+	Leases *announcing.Leases
 	// Cluster is the node's cluster; nil: it is alone and in none.
 	Cluster Cluster
 	// Metrics answers /metrics; without it the path is not there.

@@ -13,10 +13,16 @@ const AuthorHeader = "Grapevine-Author"
 // authorKey is where ConnContext leaves the author of a connection.
 type authorKey struct{}
 
+// connKey is where ConnContext leaves the connection itself, below what is put around it.
+type connKey struct{}
+
 // ConnContext is the ConnContext of the servers that serve an API: it learns who is at the other end, once for each
 // connection.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, authorKey{}, peerName(conn))
+	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = wrapped.NetConn()
+	}
+	return context.WithValue(context.WithValue(ctx, authorKey{}, peerName(conn)), connKey{}, conn)
 }
 
 // author is who the store shall remember as the writer.
@@ -34,9 +40,6 @@ func Author(ctx context.Context) string {
 }
 
 func peerName(conn net.Conn) string {
-	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = wrapped.NetConn()
-	}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return "tcp:" + conn.RemoteAddr().String()

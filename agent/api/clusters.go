@@ -28,18 +28,18 @@ func clusterOperations() []operation {
 	noSuchCluster := answer{status: 404, text: "not_found: the live table has no such cluster, or it has no breaker", document: Problem{}}
 	return []operation{
 		{
-			name: "listClusters", method: http.MethodGet, path: "/v1/clusters", serve: (*API).clusters,
+			name: "listClusters", gateway: true, method: http.MethodGet, path: "/v1/clusters", serve: (*API).clusters,
 			summary: "The live clusters",
 			text:    "With their breakers, and the health and load of their destinations, as the node that is asked sees them.",
 			answers: []answer{{status: 200, text: "the clusters", document: ClusterList{}}},
 		},
 		{
-			name: "getCluster", method: http.MethodGet, path: "/v1/clusters/{cluster}", serve: (*API).cluster,
+			name: "getCluster", gateway: true, method: http.MethodGet, path: "/v1/clusters/{cluster}", serve: (*API).cluster,
 			summary: "One live cluster",
 			answers: []answer{{status: 200, text: "the cluster", document: gateway.LiveCluster{}}, noSuchCluster},
 		},
 		{
-			name: "resetBreaker", method: http.MethodPost, path: "/v1/clusters/reset-breaker", serve: (*API).resetBreaker,
+			name: "resetBreaker", gateway: true, method: http.MethodPost, path: "/v1/clusters/reset-breaker", serve: (*API).resetBreaker,
 			summary: "Close a cluster's circuit breaker",
 			text:    "On the node that is asked, at once, and forgetting what it has counted. It opens again if the cluster goes on failing.",
 			params:  []param{timeoutParam},

@@ -27,8 +27,9 @@ type call struct {
 	door Door
 	// id names the request in the log, in the answer and, for a write, in the store.
 	id string
-	// rest is what the path holds in place of what is in braces.
+	// rest is what the path holds in place of what is in braces, the first of named.
 	rest    string
+	named   []string
 	query   query
 	timeout time.Duration // that the client allows, 0 where it doesn't say
 }
@@ -66,6 +67,8 @@ func (a *API) serve(c *call, op operation) error {
 		return err
 	case other != nil:
 		return a.pass(c, op, other)
+	case op.gateway && a.Gateway == nil:
+		return fail(codeRefused, "node %q runs no gateway (--no-gateway): ask another node", a.Node().Name)
 	}
 	return op.serve(a, c)
 }
@@ -81,11 +84,13 @@ func (a *API) admit(c *call) (operation, error) {
 			return operation{}, err
 		}
 	}
-	op, rest, err := a.find(c.r.Method, c.r.URL.Path)
+	op, named, err := a.find(c.r.Method, c.r.URL.Path)
 	if err != nil {
 		return operation{}, err
 	}
-	c.rest = rest
+	if c.named = named; len(named) > 0 {
+		c.rest = named[0]
+	}
 	if c.query, err = parseQuery(c.r.URL.RawQuery, op.params); err != nil {
 		return op, err
 	}

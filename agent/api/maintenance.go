@@ -38,7 +38,7 @@ func maintenanceOperations() []operation {
 	noSuchCluster := answer{status: 404, text: "not_found: there is no such cluster", document: Problem{}}
 	return []operation{
 		{
-			name: "listMaintenance", method: http.MethodGet, path: whole, serve: (*API).maintenance,
+			name: "listMaintenance", gateway: true, method: http.MethodGet, path: whole, serve: (*API).maintenance,
 			summary: "What is under maintenance",
 			text:    "As the node that answers sees it, and with what it did there.",
 			answers: []answer{{status: 200, text: "the maintenances", document: MaintenanceList{}}},
@@ -54,7 +54,7 @@ var localParam = param{name: "local", text: "1: on the node that answers alone, 
 
 func begins(name, path, summary string, more ...answer) operation {
 	return operation{
-		name: name, method: http.MethodPut, path: path, serve: (*API).beginMaintenance, summary: summary,
+		name: name, gateway: true, method: http.MethodPut, path: path, serve: (*API).beginMaintenance, summary: summary,
 		text: "New requests get 503 with Retry-After. The body is a maintenance, and may be empty. It does what writing the key does, but for " +
 			"this: for and local are taken, a cluster must be there, and until must not have passed.",
 		params:  append(writeParams(), localParam, param{name: "for", text: "how long it lasts, as 30m, by the clock of the node that answers"}),
@@ -66,7 +66,7 @@ func begins(name, path, summary string, more ...answer) operation {
 func ends(name, path, summary string) operation {
 	answers := writeAnswers(MaintenanceChange{}, answer{status: 404, text: "not_found: there is no such maintenance", document: Problem{}})
 	return operation{
-		name: name, method: http.MethodDelete, path: path, serve: (*API).endMaintenance, summary: summary,
+		name: name, gateway: true, method: http.MethodDelete, path: path, serve: (*API).endMaintenance, summary: summary,
 		text:    "Deletes the key, or with local what the node has of its own.",
 		params:  append(writeParams(), localParam),
 		answers: slices.DeleteFunc(answers, func(a answer) bool { return a.status == http.StatusUnprocessableEntity }), // there is no value

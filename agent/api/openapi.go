@@ -56,7 +56,11 @@ func (op operation) describe(s schemas) object {
 
 func (op operation) parameters() []object {
 	var params []object
-	if _, name, ok := strings.Cut(pathOf(op), "{"); ok {
+	for step := range strings.SplitSeq(pathOf(op), "/") {
+		name, ok := strings.CutPrefix(step, "{")
+		if !ok {
+			continue
+		}
 		name = strings.TrimSuffix(name, "}")
 		params = append(params, object{
 			"name": name, "in": "path", "required": true, "schema": object{"type": "string"}, "description": pathParams[name],
@@ -81,10 +85,13 @@ func (op operation) parameters() []object {
 
 // pathParams are the texts of the parameters in paths.
 var pathParams = map[string]string{
-	"key":     "the key, with its slashes",
-	"node":    "the node, by name or id",
-	"id":      "the id",
-	"cluster": "the id of a cluster, or of the route whose backends make it",
+	"key":      "the key, with its slashes",
+	"node":     "the node, by name or id",
+	"id":       "the id",
+	"lease":    "the lease, as its first event names it",
+	"route":    "the id of the route that the instance serves",
+	"instance": "the id of the instance",
+	"cluster":  "the id of a cluster, or of the route whose backends make it",
 }
 
 // pathOf is the path as the description has it.

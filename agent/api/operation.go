@@ -9,7 +9,7 @@ import (
 // operation is a row of the table: what it is, what it takes, what it answers, and who does it.
 type operation struct {
 	name         string // unique; the operationId, and its name in the metrics
-	method, path string // the path may end in /{key...}, or in one segment, as {node}
+	method, path string // the path may end in /{key...}, or have segments in braces, as {node}
 	summary      string
 	text         string
 	params       []param
@@ -17,6 +17,8 @@ type operation struct {
 	answers      []answer
 	// endless answers go on until the client or the agent goes.
 	endless bool
+	// gateway: there is no answer on a node that runs none.
+	gateway bool
 	serve   func(*API, *call) error
 }
 
@@ -48,36 +50,52 @@ type answer struct {
 
 const keySuffix = "/{key...}"
 
-// match says whether the path is this operation's, and what stands for {key...} or another name in braces. Nothing is cleaned or redirected: a
-// client that asks for a/../b must hear of it, and not write b.
-func (op operation) match(path string) (rest string, ok bool) {
+// match says whether the path is this operation's, and what stands for {key...} or the names in braces, in their order. Nothing is
+// cleaned or redirected: a client that asks for a/../b must hear of it, and not write b.
+func (op operation) match(path string) (named []string, ok bool) {
 	if prefix, keyed := strings.CutSuffix(op.path, keySuffix); keyed {
-		return strings.CutPrefix(path, prefix+"/")
+		rest, ok := strings.CutPrefix(path, prefix+"/")
+		return []string{rest}, ok
 	}
-	if i := strings.LastIndexByte(op.path, '{'); i > 0 {
-		rest, ok = strings.CutPrefix(path, op.path[:i])
-		return rest, ok && rest != "" && !strings.Contains(rest, "/")
+	start := strings.IndexByte(op.path, '{')
+	if start < 0 || !strings.HasPrefix(path, op.path[:start]) {
+		return nil, op.path == path
 	}
-	return "", op.path == path
+	want, got := strings.Split(op.path[start:], "/"), strings.Split(path[start:], "/")
+	if len(want) != len(got) {
+		return nil, false
+	}
+	for i := range want {
+		switch {
+		case !strings.HasPrefix(want[i], "{"):
+			ok = want[i] == got[i]
+		default:
+			named, ok = append(named, got[i]), got[i] != ""
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return named, true
 }
 
 // find returns the operation for a request. HEAD is answered as GET; net/http leaves the body out.
-func (a *API) find(method, path string) (op operation, rest string, err error) {
+func (a *API) find(method, path string) (op operation, named []string, err error) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	var allow []string
 	for _, op := range a.operations {
-		rest, ok := op.match(path)
+		named, ok := op.match(path)
 		switch {
 		case ok && op.method == method:
-			return op, rest, nil
+			return op, named, nil
 		case ok:
 			allow = append(allow, op.method)
 		}
 	}
 	if allow == nil {
-		return operation{}, "", fail(codeNotFound, "path %q: the API has no such path; GET /v1/openapi.json lists them", path)
+		return operation{}, nil, fail(codeNotFound, "path %q: the API has no such path; GET /v1/openapi.json lists them", path)
 	}
 	if slices.Contains(allow, http.MethodGet) {
 		allow = append(allow, http.MethodHead)
@@ -85,5 +103,5 @@ func (a *API) find(method, path string) (op operation, rest string, err error) {
 	slices.Sort(allow)
 	f := fail(codeMethod, "method %s: %s takes %s", method, path, strings.Join(allow, ", "))
 	f.allow = strings.Join(allow, ", ")
-	return operation{}, "", f
+	return operation{}, nil, f
 }

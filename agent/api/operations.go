@@ -11,11 +11,12 @@ import (
 
 // operations is the table of everything that the API does.
 func operations(withMetrics bool) []operation {
-	ops := slices.Concat(keyOperations(), nodeOperations(), clusterOperations(), maintenanceOperations(), memberOperations(), voterOperations(),
+	ops := slices.Concat(keyOperations(), nodeOperations(), clusterOperations(), instanceOperations(), maintenanceOperations(), memberOperations(), voterOperations(),
 		recoveryOperations(), admissionOperations())
 	for i := range ops {
 		ops[i].params = append(ops[i].params, nodeParam)
 	}
+	ops = append(ops, leaseOperations()...) // of this node alone: a lease is a connection with its agent
 	if withMetrics {
 		ops = append(ops, operation{
 			name: "metrics", method: http.MethodGet, path: "/metrics", serve: (*API).metrics,
@@ -112,13 +113,13 @@ func nodeOperations() []operation {
 			answers: []answer{{status: 200, text: "the status", document: Status{}}},
 		},
 		{
-			name: "listRoutes", method: http.MethodGet, path: "/v1/routes", serve: (*API).routes,
+			name: "listRoutes", gateway: true, method: http.MethodGet, path: "/v1/routes", serve: (*API).routes,
 			summary: "The routes of the live table",
 			text:    "Those that are live, shadowed or invalid, from every source.",
 			answers: []answer{{status: 200, text: "the routes", document: RouteList{}}},
 		},
 		{
-			name: "explainRoutes", method: http.MethodGet, path: "/v1/routes/explain", serve: (*API).explain,
+			name: "explainRoutes", gateway: true, method: http.MethodGet, path: "/v1/routes/explain", serve: (*API).explain,
 			summary: "Why a request goes where it goes",
 			text: "Puts a request that nobody sent to the live table: which route takes it and why, what would be forwarded, or with what the " +
 				"gateway itself would answer. Nothing is sent to a backend. It is 200 also where no route takes the request; route is then empty.",
@@ -134,7 +135,7 @@ func nodeOperations() []operation {
 			},
 		},
 		{
-			name: "lintRoutes", method: http.MethodGet, path: "/v1/routes/lint", serve: (*API).lint,
+			name: "lintRoutes", gateway: true, method: http.MethodGet, path: "/v1/routes/lint", serve: (*API).lint,
 			summary: "What works, and is probably not meant",
 			text:    "Of the live table: a route that another one hides entirely, a cluster that no route uses, and the like.",
 			answers: []answer{{status: 200, text: "the notices, none of which keeps anything from being served", document: Lint{}}},

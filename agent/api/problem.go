@@ -37,6 +37,8 @@ const (
 	codeRefused         code = "refused"
 	codeUnreachable     code = "node_unreachable"
 	codeLoop            code = "loop_detected"
+	codeDenied          code = "denied"
+	codeTooMany         code = "too_many_instances"
 )
 
 // status is the one place where a kind of failure becomes an HTTP status.
@@ -44,7 +46,7 @@ func (c code) status() int {
 	switch c {
 	case codeBadRequest, codeBadKey:
 		return http.StatusBadRequest
-	case codeForbiddenHost, codeForbiddenOrigin:
+	case codeForbiddenHost, codeForbiddenOrigin, codeDenied:
 		return http.StatusForbidden
 	case codeNotFound:
 		return http.StatusNotFound
@@ -62,6 +64,8 @@ func (c code) status() int {
 		return http.StatusUnprocessableEntity
 	case codeRefused:
 		return http.StatusConflict
+	case codeTooMany:
+		return http.StatusTooManyRequests
 	case codeUnreachable:
 		return http.StatusBadGateway
 	case codeReadOnly, codeNotReady, codeNoQuorum:
@@ -112,6 +116,9 @@ func failureOf(err error) *failure {
 		body      *http.MaxBytesError
 	)
 	if f := clusterFailure(err); f != nil {
+		return f
+	}
+	if f := announceFailure(err); f != nil {
 		return f
 	}
 	switch {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"grapevine/agent/announcing"
 )
 
 //go:generate go test -run ^TestReferenceIsCurrent$ -update
@@ -125,7 +127,10 @@ func documentTypes(ops []operation) []reflect.Type {
 			collect(found, a.document)
 		}
 	}
-	for _, event := range []any{Change{}, Sync{}, Reset{}, End{}} {
+	for _, event := range []any{
+		Change{}, Sync{}, Reset{}, End{}, announcing.Accepted{}, announcing.Applied{}, announcing.StatusChange{}, announcing.Draining{},
+		announcing.Drained{}, announcing.Ended{}, announcing.Alive{},
+	} {
 		collect(found, event)
 	}
 	types := slices.Collect(maps.Values(found))

@@ -4,16 +4,39 @@ import (
 	"net/http"
 
 	"grapevine/gateway"
+	"grapevine/kv"
 )
 
 func (a *API) status(c *call) error {
-	view, table := a.Store.View(), a.Gateway.Table()
-	ready, why := a.Gateway.Ready()
-	a.answer(c, http.StatusOK, Status{
-		Node: a.Node(), Rev: view.Rev().String(), Keys: view.Len(),
-		Ready: ready, Waiting: why, Table: tableStatus(table), Maintenance: table.Maintenance(), Cluster: a.clusterStatus(),
-	})
+	view := a.Store.View()
+	s := Status{Node: a.Node(), Rev: view.Rev().String(), Keys: view.Len(), Instances: a.instanceCount(view), Cluster: a.clusterStatus()}
+	s.Ready, s.Waiting = a.isReady()
+	if a.Gateway != nil {
+		table := a.Gateway.Table()
+		s.Table, s.Maintenance = tableStatus(table), table.Maintenance()
+	}
+	a.answer(c, http.StatusOK, s)
 	return nil
+}
+
+// instanceCount counts the announced instances that the node knows.
+func (a *API) instanceCount(view kv.View) (n InstanceCount) {
+	self := kv.OwnerID(a.Node().ID)
+	for entry := range view.Under(instancePrefix) {
+		if n.All++; entry.Own.Owner == self {
+			n.Here++
+		}
+	}
+	return n
+}
+
+// isReady says whether the node takes traffic, or without a gateway announcements, and why not.
+func (a *API) isReady() (bool, string) {
+	if a.Gateway != nil {
+		return a.Gateway.Ready()
+	}
+	why := a.Waiting()
+	return why == "", why
 }
 
 func tableStatus(table *gateway.Table) TableStatus {
@@ -56,7 +79,7 @@ func (a *API) alive(c *call) error {
 
 // ready says whether the node takes traffic.
 func (a *API) ready(c *call) error {
-	if ready, why := a.Gateway.Ready(); !ready {
+	if ready, why := a.isReady(); !ready {
 		return fail(codeNotReady, "%s", why)
 	}
 	a.answer(c, http.StatusOK, Health{Status: "ok"})

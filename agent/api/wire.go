@@ -145,10 +145,17 @@ type Status struct {
 	Keys        int                         `json:"keys" doc:"how many keys it holds"`
 	Ready       bool                        `json:"ready" doc:"the node takes traffic"`
 	Waiting     string                      `json:"waiting,omitempty" doc:"why it is not ready"`
+	Instances   InstanceCount               `json:"instances" doc:"the announced instances that it knows"`
 	Table       TableStatus                 `json:"table" doc:"the live table"`
 	Maintenance []gateway.MaintenanceStatus `json:"maintenance" doc:"what is under maintenance"`
 	// Cluster is nil for a node that is in none.
 	Cluster *ClusterStatus `json:"cluster,omitempty" doc:"the cluster, as the node sees it; none: it is in none"`
+}
+
+// InstanceCount counts announced instances.
+type InstanceCount struct {
+	All  int `json:"all" doc:"in the cluster, as far as the node knows"`
+	Here int `json:"here" doc:"announced at the node itself"`
 }
 
 // Node is what the agent knows of itself.

@@ -199,7 +199,7 @@ func (a *API) await(c *call, w *written, share Share) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), cmp.Or(c.timeout, a.WaitBound))
 	defer cancel()
 	w.applied, w.reached = a.receipt(ctx, w.result.Rev, share)
-	if a.Gateway.Table().Rev().Compare(w.result.Rev) < 0 {
+	if a.Gateway == nil || a.Gateway.Table().Rev().Compare(w.result.Rev) < 0 {
 		return
 	}
 	for _, fault := range a.Gateway.Table().Faults() {
@@ -213,7 +213,7 @@ func (a *API) await(c *call, w *written, share Share) {
 func (a *API) receipt(ctx context.Context, rev kv.Rev, share Share) (Applied, bool) {
 	if share == Local {
 		began := time.Now()
-		reached := a.Gateway.Wait(ctx, rev) == nil
+		reached := a.waitHere(ctx, rev) == nil
 		applied := Applied{Of: a.live(), Ms: time.Since(began).Milliseconds()}
 		if reached {
 			applied.Nodes = 1
@@ -224,6 +224,24 @@ func (a *API) receipt(ctx context.Context, rev kv.Rev, share Share) (Applied, bo
 	return Applied{
 		Nodes: r.Nodes, Of: r.Of, Ms: r.Took.Milliseconds(), Slowest: r.Slowest, Missing: r.Missing,
 	}, r.Nodes >= share.Of(r.Of)
+}
+
+// waitHere waits until this node serves rev; one without a gateway only holds it.
+func (a *API) waitHere(ctx context.Context, rev kv.Rev) error {
+	if a.Gateway != nil {
+		return a.Gateway.Wait(ctx, rev)
+	}
+	for {
+		changed := a.Store.Changed()
+		if a.Store.View().Rev().Compare(rev) >= 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // join joins faults into a list that is [] and not null when it is empty.

@@ -57,6 +57,10 @@ func (n *Node) enter(id *identity.Identity, seeds []string) (err error) {
 	if err := id.CheckAddress(n.advertise.Address.String()); err != nil {
 		return err
 	}
+	if n.o.Gateway == nil && id.Role() == identity.Voter {
+		return errors.New("this node may vote, and a voter judges writes by its gateway: start it with one, or as a new node, " +
+			"with another --data-dir and --join, which makes it an edge")
+	}
 	m := &member{n: n, id: id, seeds: seeds, boot: rand.Text()[:12], runError: make(chan error, 1)}
 	m.ctx, m.cancel = context.WithCancel(n.ctx)
 	m.mux = mux.New(mux.Options{

@@ -70,6 +70,8 @@ func New(o Options) (_ *Node, err error) {
 		}
 		n.outside = errJoining
 		return n, nil
+	case errors.Is(err, identity.ErrNoMember) && o.Gateway == nil:
+		return nil, errors.New("a node without a gateway can't found a cluster: give it --join")
 	case errors.Is(err, identity.ErrNoMember):
 		return n, n.orServe(n.found())
 	case err != nil:
