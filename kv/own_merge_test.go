@@ -306,3 +306,30 @@ func TestDeletesThatNobodyRemembers(t *testing.T) {
 		}
 	}
 }
+
+// An owner that lost its disk, and of which nobody told it an incarnation, may take one again
+// that it had. Who has a number of its former self in it gets all that lives, and keeps
+// nothing of what the former self had: its first numbers mean something else now.
+func TestIncarnationThatIsTakenTwice(t *testing.T) {
+	follower := memoryStore(t)
+	former, own := ownerStore(t, "o")
+	announce(t, own, instance+"one", "former")
+	announce(t, own, instance+"two", "former")
+	pull(t, follower, former)
+
+	again := memoryStore(t)
+	own, err := again.Own("o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []Key{"three", "four", "five"} {
+		announce(t, own, instance+id, "again")
+	}
+	if incarnation, err := own.Begin(0); err != nil || incarnation != 1 {
+		t.Fatalf("incarnation %d, %v; want 1", incarnation, err)
+	}
+	pull(t, follower, again)
+	if got, want := content(follower, "o"), content(again, "o"); got != want {
+		t.Errorf("the follower has %s; want %s", got, want)
+	}
+}
