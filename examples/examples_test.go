@@ -325,3 +325,32 @@ func awaitAnswer(t *testing.T, url string) {
 		}
 	}
 }
+
+// systemd takes the units of the sidecar.
+func TestUnits(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	dir := t.TempDir()
+	script, err := filepath.Abs("sidecar/announce.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var units []string
+	for _, name := range []string{"warehouse.service", "warehouse-announce.service"} {
+		text, err := os.ReadFile("sidecar/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit := filepath.Join(dir, name)
+		text = bytes.ReplaceAll(text, []byte("/usr/local/bin/announce.sh"), []byte(script))
+		if err := os.WriteFile(unit, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		units = append(units, unit)
+	}
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, units...)...).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("warehouse")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
