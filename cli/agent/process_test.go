@@ -167,9 +167,10 @@ func (p *process) cli(args ...string) (exit int, stdout, stderr string) {
 // runCLI runs the binary once.
 func runCLI(t *testing.T, stdin string, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
+	agent := agentBinary(t) // before the clock runs: it may have to be built
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, agentBinary(t), args...)
+	cmd := exec.CommandContext(ctx, agent, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
 	err := cmd.Run()
