@@ -196,14 +196,18 @@ func (a *Agent) load(file *spec.File) error {
 	if a.config.NoGateway {
 		return nil
 	}
+	peers, err := a.peers()
+	if err != nil {
+		return err
+	}
 	a.gateway = gateway.New(gateway.Options{
-		Source: a.store, Static: file, Keeper: a.store, Waiting: a.waiting, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
+		Source: a.store, Peers: peers, Static: file, Keeper: a.store, Waiting: a.waiting, Logger: a.logger, AccessLog: a.access, Region: a.settings.region,
 		OnSwap: func(t *gateway.Table) {
 			a.logs.follow(t.Logging())
 			a.report(t)
 		},
 	})
-	err := a.gateway.Load()
+	err = a.gateway.Load()
 	var faults spec.Faults
 	if errors.As(err, &faults) {
 		return exit(exitInvalid, err)

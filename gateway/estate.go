@@ -28,8 +28,8 @@ type tenure[T any] struct {
 	users int
 }
 
-func newEstate(m *metrics, region string, logger *slog.Logger, resolver names.Resolver) *estate {
-	return &estate{metrics: m, region: region, logger: logger, resolver: resolver, health: health.NewMonitor(logger), pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
+func newEstate(m *metrics, region string, logger *slog.Logger, resolver names.Resolver, peers health.Peers) *estate {
+	return &estate{metrics: m, region: region, logger: logger, resolver: resolver, health: health.NewMonitor(logger, peers), pools: map[spec.Address]*tenure[*pool]{}, states: map[string]*tenure[*clusterState]{}}
 }
 
 // pool gives the connections to an address.

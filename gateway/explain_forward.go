@@ -33,6 +33,7 @@ type ForwardDestination struct {
 	Status   string `json:"status,omitempty" doc:"what the configuration says of it: healthy, degraded or draining"`
 	Health   string `json:"health" doc:"what this node knows: unknown, healthy, unhealthy or ejected"`
 	Why      string `json:"why,omitempty" doc:"what the last check said that was bad"`
+	ByOthers bool   `json:"byOthers,omitempty" doc:"checks are made by other nodes, who say that it is well"`
 	Use      string `json:"use" doc:"yes, last (when none of the others can be reached) or no"`
 }
 
@@ -143,7 +144,7 @@ func (d *destination) explain(use string) ForwardDestination {
 	report := d.health.Report()
 	return ForwardDestination{
 		Address: d.address, Weight: d.weight, InFlight: d.load.Now(), Region: d.region, Status: d.status,
-		Health: report.State.String(), Why: report.Why, Use: use,
+		Health: report.State.String(), Why: report.Why, ByOthers: report.Others, Use: use,
 	}
 }
 

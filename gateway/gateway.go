@@ -39,6 +39,9 @@ type Options struct {
 	Resolver names.Resolver
 	// AccessLog gets the requests that gateway/config/logging asks for; nil: none.
 	AccessLog *accesslog.Logger
+	// Peers are the other nodes, for checks that few of them make for all. Nil: this
+	// node makes its own.
+	Peers Peers
 	// Waiting says why the node should get no traffic so far, for what the gateway
 	// does not know of; empty: nothing does. Nil is nothing.
 	Waiting func() string
@@ -90,7 +93,7 @@ func New(o Options) *Gateway {
 	if o.Resolver == nil {
 		o.Resolver = names.System{}
 	}
-	g.estate = newEstate(g.metrics, o.Region, g.logger, o.Resolver)
+	g.estate = newEstate(g.metrics, o.Region, g.logger, o.Resolver, newOthers(o.Peers, o.Source))
 	g.metrics.health = g.estate.health
 	if g.waiting = o.Waiting; g.waiting == nil {
 		g.waiting = func() string { return "" }
@@ -122,6 +125,9 @@ func (g *Gateway) Load() error {
 // Run makes a table for each change until ctx ends. A compilation that breaks
 // off leaves the table before live.
 func (g *Gateway) Run(ctx context.Context) error {
+	var following sync.WaitGroup
+	following.Go(func() { g.estate.health.Follow(ctx) })
+	defer following.Wait()
 	for {
 		changed := g.source.Changed()
 		g.refresh()
@@ -329,8 +335,11 @@ func (g *Gateway) Refuse(x *exchange.Exchange, p exchange.Problem) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.front.ServeHTTP(w, r) }
 
 // Drain makes the gateway report itself as not ready, for good. It goes on
-// serving.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+// serving, and leaves checks that it makes for other nodes to them.
+func (g *Gateway) Drain() {
+	g.draining.Store(true)
+	g.estate.health.Rest()
+}
 
 // Ready tells whether the node should get traffic, and if not, why.
 func (g *Gateway) Ready() (bool, string) { return g.readiness(g.Table()) }

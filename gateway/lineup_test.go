@@ -19,7 +19,7 @@ import (
 // lined is a cluster of destinations in words: name, then any of region=r,
 // weight=n, status=s, and bad for one that is ejected.
 func lined(t *testing.T, policy spec.Cluster, destinations ...string) *cluster {
-	monitor := health.NewMonitor(slog.New(slog.DiscardHandler))
+	monitor := health.NewMonitor(slog.New(slog.DiscardHandler), nil)
 	t.Cleanup(monitor.Close)
 	group := monitor.NewGroup("c", func() {})
 	t.Cleanup(group.Close)
@@ -135,7 +135,7 @@ func TestSlowStart(t *testing.T) {
 		if c.lineUp(time.Now()).grows {
 			t.Error("a share grows where all are equally old")
 		}
-		group := health.NewMonitor(slog.New(slog.DiscardHandler)).NewGroup("c", func() {})
+		group := health.NewMonitor(slog.New(slog.DiscardHandler), nil).NewGroup("c", func() {})
 		old, late := group.Member("a", nil), group.Member("late", nil)
 		group.Enter(health.Policy{}, []*health.Member{old})
 		<-time.After(time.Hour)

@@ -47,7 +47,6 @@ func (p *planner) judgeCluster(key string) *verdict {
 	default:
 		return nil
 	}
-	v.notices = settingsIn(key, policy, noticedInCluster, notice)
 	v.cluster = newPlannedCluster(id, policy)
 	v.cluster.blocked = len(v.faults) > 0 && v.good == nil // a static one that this version can't serve
 	v.sum = digestOf("cluster %s %s", id, spec.Encode(policy))

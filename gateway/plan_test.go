@@ -103,7 +103,7 @@ func TestPlanFromChanges(t *testing.T) {
 			anew := newPlan(nil, static, store.View(), g.lastGood)
 			g.refresh()
 			samePlan(t, g.live, anew)
-			table, _ := compile(nil, anew, newEstate(newMetrics(nil), "", slog.New(slog.DiscardHandler), nil), chainOptions{})
+			table, _ := compile(nil, anew, newEstate(newMetrics(nil), "", slog.New(slog.DiscardHandler), nil, nil), chainOptions{})
 			sameTable(t, g.Table(), table)
 			g.estate.check(t, g.Table())
 		}

@@ -6,8 +6,6 @@ import (
 
 // What this version reads but does not do. A setting that would change what a
 // client may do or what a backend sees is refused by name, never ignored.
-// A setting that only protects availability is taken with a notice, since the
-// service is no worse off than without it.
 
 // setting is one field of a shape and whether a value sets it.
 type setting[T any] struct {
@@ -15,10 +13,7 @@ type setting[T any] struct {
 	isSet func(*T) bool
 }
 
-const (
-	refusal = "this version does not do that yet"
-	notice  = "taken, but this version does not act on it yet"
-)
+const refusal = "this version does not do that yet"
 
 var refusedInRoute = []setting[spec.Route]{
 	{"type", func(r *spec.Route) bool { return r.Type == "static" }},
@@ -36,12 +31,6 @@ var refusedInRoute = []setting[spec.Route]{
 var refusedInCluster = []setting[spec.Cluster]{
 	{"tls", func(c *spec.Cluster) bool { return c.TLS != nil }},
 	{"http2", func(c *spec.Cluster) bool { return c.HTTP2 != "" && c.HTTP2 != "auto" }},
-}
-
-var noticedInCluster = []setting[spec.Cluster]{
-	{"health.active.probers", func(c *spec.Cluster) bool {
-		return c.Health != nil && c.Health.Active != nil && c.Health.Active.Probers > 0
-	}},
 }
 
 // builtSections are the sections under gateway/config/ that this version acts

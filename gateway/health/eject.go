@@ -40,7 +40,7 @@ func (m *Member) serve() {
 		return
 	}
 	if m.asked == nil {
-		s, v, _ := g.monitor.subscribe(g.policy.returning(m.address), m.dial, m.reached)
+		s, v, _ := g.monitor.subscribe(g.policy.returning(m.address), m.dial, unknown, m.reached)
 		if m.returning = s; v != up {
 			g.mu.Unlock()
 			return
@@ -79,7 +79,8 @@ type Report struct {
 	Cluster, Address string
 	State            State
 	Why              string // the last answer of a check that was bad, "" else
-	Asked            bool   // whether checks are made
+	Asked            bool   // whether checks are made, by this node or by others
+	Others           bool   // by others, who say that all is well
 	Ejections        int    // since the address is in the cluster
 	Until            time.Time
 }
@@ -89,7 +90,7 @@ func (m *Member) Report() Report {
 	m.group.mu.Lock()
 	defer m.group.mu.Unlock()
 	r := Report{
-		Cluster: m.group.cluster, Address: m.address, State: m.State(), Why: m.why, Asked: m.asked != nil, Ejections: m.total,
+		Cluster: m.group.cluster, Address: m.address, State: m.State(), Why: m.why, Asked: m.asked != nil || m.part != nil, Others: m.asked == nil && m.part != nil, Ejections: m.total,
 	}
 	if m.out {
 		r.Until = m.until

@@ -115,7 +115,7 @@ func inFakeTime(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) 
 
 func watch(t *testing.T, policy health.Policy, sites ...*site) *group {
 	g := &group{t: t}
-	g.monitor = health.NewMonitor(slog.New(&g.log))
+	g.monitor = health.NewMonitor(slog.New(&g.log), nil)
 	t.Cleanup(g.monitor.Close)
 	g.join(policy, sites...)
 	return g

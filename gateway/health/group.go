@@ -3,6 +3,8 @@ package health
 import (
 	"sync"
 	"sync/atomic"
+
+	"grapevine/gateway/spec"
 )
 
 // Group is the health of a cluster's destinations, for as long as tables use
@@ -12,7 +14,9 @@ type Group struct {
 	monitor *Monitor
 	// changed is called after a member's state has changed, without a lock held.
 	changed func()
-	// limit is the policy's Failures, for requests.
+	// limit is how many failures of requests in a row mean something: the policy's
+	// Failures, or where these take nothing out, as many as make a node doubt what
+	// others say. 0: none do.
 	limit atomic.Int32
 
 	// mu guards what follows, and all of the members but their atomics.
@@ -48,6 +52,9 @@ func (g *Group) Enter(policy Policy, members []*Member) {
 	old := g.policy
 	g.policy = policy
 	g.limit.Store(int32(policy.Failures))
+	if policy.Failures == 0 && policy.Probers > 0 && g.monitor.peers != nil {
+		g.limit.Store(spec.DefaultConsecutiveFailures)
+	}
 	fresh := !g.begun
 	for _, member := range members {
 		if member.users++; member.users == 1 {

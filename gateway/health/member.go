@@ -41,7 +41,8 @@ type Member struct {
 	users   int
 	verdict verdict
 	why     string        // of the verdict, or what the checks found last
-	asked   *subscription // to the checks; nil when there are none
+	asked   *subscription // to this node's checks; nil when there are none
+	part    *part         // in checks that few nodes make for all; nil without
 
 	out       bool // ejected
 	ejections int  // that followed each other soon
@@ -81,7 +82,8 @@ func (m *Member) Failed() {
 		return
 	}
 	m.failures.Store(0) // so that the lock is taken once in a while, also when it can't be taken out
-	if m.group.eject(m, n) {
+	doubted := m.group.doubt(m)
+	if m.group.eject(m, n) || doubted {
 		m.group.changed()
 	}
 }
@@ -99,6 +101,10 @@ func (m *Member) leave() {
 	m.group.monitor.unsubscribe(m.asked)
 	m.group.monitor.unsubscribe(m.returning)
 	m.asked, m.returning = nil, nil
+	if m.part != nil {
+		m.group.monitor.unshare(m)
+		m.part = nil
+	}
 	if m.timer != nil {
 		m.timer.Stop()
 	}
@@ -112,24 +118,31 @@ func (m *Member) follow() {
 	if p.Failures == 0 && m.out {
 		m.comeBack()
 	}
-	want := p.Check.at(m.address)
-	switch {
-	case m.asked != nil && p.Asked && m.asked.probe.check == want:
-		return
-	case m.asked != nil && !p.Asked:
+	if !p.Asked && (m.asked != nil || m.part != nil) {
 		m.verdict, m.why = unknown, ""
+	}
+	m.shares()
+	m.ask(time.Now())
+}
+
+// ask begins, changes or ends the checks that this node makes itself, and tells
+// whether the state has changed by that.
+func (m *Member) ask(now time.Time) (changed bool) {
+	asks, want := m.asks(now), m.group.policy.Check.at(m.address)
+	if asks && m.asked != nil && m.asked.probe.check == want || !asks && m.asked == nil {
+		return m.update()
 	}
 	before := m.asked
 	m.asked = nil
-	if p.Asked {
-		s, v, why := m.group.monitor.subscribe(want, m.dial, m.told)
+	if asks {
+		s, v, why := m.group.monitor.subscribe(want, m.dial, m.presumed(now), m.told)
 		m.group.monitor.show(m)
-		if m.asked = s; v != unknown { // until the new checks say something, what the old ones said
+		if m.asked = s; v != unknown { // until the new checks say something, what was known before
 			m.verdict, m.why = v, why
 		}
 	}
 	m.group.monitor.unsubscribe(before)
-	m.update()
+	return m.update()
 }
 
 // told takes a verdict of the checks.
@@ -141,14 +154,18 @@ func (m *Member) told(s *subscription, v verdict, why string) {
 		m.verdict, m.why = v, why
 		m.update()
 	}
+	if m.part != nil {
+		g.monitor.wake()
+	}
 	g.mu.Unlock()
 	if current {
 		g.changed()
 	}
 }
 
-// update brings the state in line with what is known, and says so once.
-func (m *Member) update() {
+// update brings the state in line with what is known, and says so once. It tells
+// whether there was anything to say.
+func (m *Member) update() bool {
 	next := Unknown
 	switch {
 	case m.out:
@@ -160,7 +177,7 @@ func (m *Member) update() {
 	}
 	before := m.State()
 	if next == before {
-		return
+		return false
 	}
 	if next.Usable() && !before.Usable() {
 		m.since.Store(time.Now().UnixNano())
@@ -168,6 +185,7 @@ func (m *Member) update() {
 	}
 	m.state.Store(uint32(next))
 	m.log(before, next)
+	return true
 }
 
 func (m *Member) log(before, next State) {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Monitor runs the checks of all groups.
@@ -13,6 +15,10 @@ type Monitor struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	peers   Peers         // nil: this node asks for itself alone
+	news    chan struct{} // one that waits is enough: all is looked at
+	follows time.Time     // since when Follow runs, whose goroutine alone looks at it
+	resting atomic.Bool
 
 	// mu guards what follows, and the probes' verdicts and subscribers. It is
 	// taken after a group's mu, and nothing is called while it is held.
@@ -21,6 +27,10 @@ type Monitor struct {
 	turns  map[string]*turn
 	// shown are the members that have something to tell, see Each.
 	shown map[*Member]struct{}
+	// shared are the members whose checks few nodes make for all, and gone what the
+	// peers were told of those that are no more.
+	shared map[*Member]struct{}
+	gone   []Subject
 }
 
 // turn lets one check of an address be made at a time, whoever makes it.
@@ -30,9 +40,14 @@ type turn struct {
 	results [2]uint64 // bad and good answers
 }
 
-// NewMonitor makes a monitor that does nothing until a group has members.
-func NewMonitor(logger *slog.Logger) *Monitor {
-	m := &Monitor{logger: logger, probes: map[Check]*probe{}, turns: map[string]*turn{}, shown: map[*Member]struct{}{}}
+// NewMonitor makes a monitor that does nothing until a group has members. Without
+// peers, which are nil then, it makes all checks itself; with them somebody has to
+// run Follow.
+func NewMonitor(logger *slog.Logger, peers Peers) *Monitor {
+	m := &Monitor{
+		logger: logger, peers: peers, news: make(chan struct{}, 1),
+		probes: map[Check]*probe{}, turns: map[string]*turn{}, shown: map[*Member]struct{}{}, shared: map[*Member]struct{}{},
+	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
 }
@@ -46,13 +61,14 @@ func (m *Monitor) Close() {
 }
 
 // subscribe has tell called with each new verdict on a question. The verdict that
-// is known already is returned.
-func (m *Monitor) subscribe(c Check, dial Dial, tell func(*subscription, verdict, string)) (s *subscription, v verdict, why string) {
+// is known already is returned; presumed is what to begin with where none is.
+func (m *Monitor) subscribe(c Check, dial Dial, presumed verdict, tell func(*subscription, verdict, string)) (s *subscription, v verdict, why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.probes[c]
 	if p == nil {
 		p = m.start(c, dial)
+		p.verdict = presumed
 	}
 	s = &subscription{probe: p, tell: tell}
 	p.subscribers = append(slices.Clone(p.subscribers), s) // count reads the old list without the lock

@@ -14,6 +14,8 @@ type Policy struct {
 	// Asked tells whether members are asked; Check is how, without an address.
 	Asked bool
 	Check Check
+	// Probers is how many nodes ask for all; 0: each asks for itself.
+	Probers int
 	// Failures in a row take a member out, 0 is never. The first time it is for
 	// EjectFor, and never more than MaxPercent of the members are out.
 	Failures   int
@@ -54,6 +56,7 @@ func PolicyOf(h *spec.Health) Policy {
 	}
 	if h.Active != nil {
 		p.Asked, p.Check = true, checkOf(h.Active)
+		p.Probers = cmp.Or(h.Active.Probers, spec.DefaultProbers)
 	}
 	return p
 }

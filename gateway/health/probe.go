@@ -28,6 +28,7 @@ type probe struct {
 	subscribers []*subscription
 	verdict     verdict
 	why         string
+	answered    bool // the verdict is not a presumption any more
 }
 
 // subscription is one interest in a probe.
@@ -97,6 +98,8 @@ func (p *probe) count(streak int, err error) {
 	m := p.monitor
 	m.mu.Lock()
 	next, why := p.verdict, ""
+	first := !p.answered
+	p.answered = true
 	switch {
 	case streak > 0 && (p.verdict == unknown || streak >= p.check.Rise):
 		next = up
@@ -111,7 +114,7 @@ func (p *probe) count(streak int, err error) {
 	}
 	subscribers := p.subscribers
 	m.mu.Unlock()
-	if !turned {
+	if !turned && !first {
 		return
 	}
 	for _, s := range subscribers {

@@ -85,7 +85,7 @@ type ActiveHealth struct {
 	Timeout        Duration `json:"timeout,omitzero" range:"1ms..1h" default:"2s" doc:"longest wait for the answer, and no longer than interval, which also bounds the default"`
 	HealthyAfter   int      `json:"healthyAfter,omitzero" range:"1..100" default:"2" doc:"good answers in a row until it is used again; the first check of a new destination decides alone"`
 	UnhealthyAfter int      `json:"unhealthyAfter,omitzero" range:"1..100" default:"3" doc:"bad answers in a row until it is not used"`
-	Probers        int      `json:"probers,omitzero" range:"1..100" default:"2" doc:"nodes that ask each destination"`
+	Probers        int      `json:"probers,omitzero" range:"1..100" default:"2" doc:"nodes of the cluster that ask each destination while it is well; who doubts asks for itself"`
 }
 
 // PassiveHealth takes a destination out (ejects it) after failures in a row: no
@@ -120,6 +120,7 @@ const (
 	DefaultHealthTimeout       = Duration(2 * time.Second)
 	DefaultHealthyAfter        = 2
 	DefaultUnhealthyAfter      = 3
+	DefaultProbers             = 2
 	DefaultConsecutiveFailures = 5
 	DefaultEjectFor            = Duration(30 * time.Second)
 	DefaultMaxEjectedPercent   = 50
