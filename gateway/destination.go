@@ -42,7 +42,7 @@ func (d *destination) answered(x *exchange.Exchange, err error, took time.Durati
 		d.load.Failed(took)
 	case err == nil:
 		d.load.Answered(took)
-	case phaseOf(err) == exchange.PhaseClientGone:
+	case phaseOf(err) == exchange.PhaseClientGone, phaseOf(err) == exchange.PhaseRecalled:
 		d.load.Waited(took)
 	}
 }
@@ -51,7 +51,7 @@ func (d *destination) answered(x *exchange.Exchange, err error, took time.Durati
 // not the client's or this node's, which is out of descriptors or ports.
 func isDestinations(err error) bool {
 	switch phaseOf(err) {
-	case exchange.PhaseRequestBody, exchange.PhaseClientGone:
+	case exchange.PhaseRequestBody, exchange.PhaseClientGone, exchange.PhaseRecalled:
 		return false
 	case exchange.PhaseConnect:
 		return !slices.ContainsFunc(shortages, func(shortage error) bool { return errors.Is(err, shortage) })

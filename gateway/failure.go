@@ -49,6 +49,8 @@ func phaseOf(err error) exchange.Phase {
 // failure of an upstream becomes a status; addresses stay in the log.
 func failAttempt(x *exchange.Exchange, err error) {
 	switch phase := phaseOf(err); {
+	case phase == exchange.PhaseRecalled: // what it gets is said by who has recalled it
+		x.Response.Status = 0
 	case phase == exchange.PhaseClientGone, phase == exchange.PhaseRequestBody && brokeOff(err):
 		x.Response.Status, x.Reason = 0, "client_gone"
 	case phase == exchange.PhaseRequestBody && tooLarge(err) != nil:

@@ -301,6 +301,8 @@ func TestMaintenanceEndsWhatIsUnderWay(t *testing.T) {
 	if b := f.gateway.Table().Maintenance()[0]; b.Ended != 2 || !b.GraceOver {
 		t.Errorf("got %+v", b)
 	}
+	f.metric(t, `grapevine_upstream_failures_total{cluster="booking",phase="recalled"}`, 1)
+	f.metric(t, `grapevine_upstream_failures_total{cluster="booking",phase="client_gone"}`, 0)
 	f.maintain("chat", "enabled:true,grace:0s")
 	if _, _, err := client.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 		t.Errorf("the WebSocket ends with %v", err)

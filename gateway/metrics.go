@@ -232,7 +232,7 @@ type clusterMetrics struct {
 type clusterSeries struct {
 	inFlight prometheus.Gauge
 	attempts prometheus.Counter
-	failures [exchange.PhaseClientGone + 1]prometheus.Counter
+	failures [exchange.Phases]prometheus.Counter
 }
 
 func (m *metrics) cluster(id string) *clusterMetrics { return &clusterMetrics{id: id, of: m} }
@@ -278,7 +278,7 @@ func (c *clusterMetrics) drop() {
 	}
 	c.of.inFlight.DeleteLabelValues(c.id)
 	c.of.attempts.DeleteLabelValues(c.id)
-	for phase := range exchange.PhaseClientGone + 1 {
+	for phase := range exchange.Phase(exchange.Phases) {
 		c.of.failures.DeleteLabelValues(c.id, phase.String())
 	}
 }

@@ -36,7 +36,7 @@ const (
 // retry is a route's policy. It never changes.
 type retry struct {
 	attempts int
-	on       [exchange.PhaseClientGone + 1]bool
+	on       [exchange.Phases]bool
 	status   health.Statuses
 	methods  []string
 	percent  int64
@@ -122,7 +122,7 @@ func (c *cluster) tryOn(x *exchange.Exchange, w *way, l *lineup, at int, err err
 		switch {
 		case next >= 0:
 		case err != nil && x.Context().Err() != nil: // while it paused
-			return at, &exchange.AttemptError{Phase: exchange.PhaseClientGone, Destination: c.destinations[at].address, Err: x.Context().Err()}
+			return at, &exchange.AttemptError{Phase: x.Ended(), Destination: c.destinations[at].address, Err: x.Context().Err()}
 		default:
 			return at, err
 		}

@@ -23,3 +23,11 @@ func (x *Exchange) Hold(by any) {
 // Recalled tells whether the exchange was ended from outside, its client being
 // there still.
 func (x *Exchange) Recalled() bool { return x.Leash != nil && x.Leash.Recalled() }
+
+// Ended is the phase of an attempt that ended since the exchange's context did.
+func (x *Exchange) Ended() Phase {
+	if x.Recalled() {
+		return PhaseRecalled
+	}
+	return PhaseClientGone
+}

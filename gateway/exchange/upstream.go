@@ -25,9 +25,14 @@ const (
 	PhaseRequestBody
 	// PhaseClientGone: the client left while the attempt was under way.
 	PhaseClientGone
+	// PhaseRecalled: it was ended from outside, its client being there still.
+	PhaseRecalled
+
+	// Phases is how many there are.
+	Phases = iota
 )
 
-var phaseNames = [...]string{"connect", "exchange", "timeout", "request_body", "client_gone"}
+var phaseNames = [...]string{"connect", "exchange", "timeout", "request_body", "client_gone", "recalled"}
 
 // String is the phase's name in logs and metrics.
 func (p Phase) String() string { return phaseNames[p] }

@@ -207,6 +207,9 @@ func (a *attempt) failure(err error) (exchange.Phase, error) {
 	case timedOut && a.connected:
 		return exchange.PhaseTimeout, err
 	case !timedOut && (err == errGone || a.x.Context().Err() != nil):
+		if phase := a.x.Ended(); phase == exchange.PhaseRecalled {
+			return phase, errRecalled
+		}
 		return exchange.PhaseClientGone, errGone
 	case !a.connected:
 		return exchange.PhaseConnect, err

@@ -20,8 +20,12 @@ const (
 	linkBroken int64 = -3 // the request can't be sent to its end
 )
 
-// errGone is the end of a wait because the client left.
-var errGone = errors.New("the client left")
+// errGone is the end of a wait because the client left, errRecalled because the
+// exchange was ended from outside.
+var (
+	errGone     = errors.New("the client left")
+	errRecalled = errors.New("it was ended while its client waited")
+)
 
 // link is a connection to a destination. One attempt owns it at a time; only
 // expire, gone and end may be called by others.

@@ -238,7 +238,7 @@ func (a *attempt) fail(destination string, err error) error {
 	case timedOut && a.connected.Load(): // first: abandoning the body ends the client's context too
 		phase = exchange.PhaseTimeout
 	case !timedOut && a.x.Context().Err() != nil:
-		phase = exchange.PhaseClientGone
+		phase = a.x.Ended()
 	case !a.connected.Load():
 		phase = exchange.PhaseConnect
 	case clientErr != nil:
