@@ -42,12 +42,18 @@ func understand(root *urfave.Command, args []string) (invocation, error) {
 	return call, call.check(known)
 }
 
-// split tells flags from arguments. A flag is looked up among those of all commands, since it may stand before its
+// wraps is the command whose arguments are another program's command line.
+const wraps = "announce"
+
+// split tells flags from arguments. What follows the first argument of a command that runs another program is that one's. A flag is looked up among those of all commands, since it may stand before its
 // command; no name takes a value in one command and none in another.
 func split(known map[string]urfave.Flag, args []string) (flags []flagWord, words []string) {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
 			return flags, append(words, args[i+1:]...)
+		}
+		if len(words) == 1 && words[0] == wraps && (len(args[i]) < 1 || args[i][0] != '-') {
+			return flags, append(words, args[i:]...)
 		}
 		if len(args[i]) < 2 || args[i][0] != '-' {
 			words = append(words, args[i])

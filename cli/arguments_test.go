@@ -91,7 +91,6 @@ func TestWrongCommandLines(t *testing.T) {
 		{"routes explain GET / /", `routes explain: surplus argument "/"; quote a value that has spaces`},
 		{"routes explain / -H", "routes explain: -H needs a value"},
 		{"raft recover node", `raft recover: surplus argument "node"; quote a value that has spaces`},
-		{"run --no-gateway", "run: --no-gateway is not in this version"},
 		{"run --https=:8443", "run: --https is not in this version"},
 		{"status --token-file x", "status: --token-file is not in this version"},
 		{"help confg", `agent: there is no command "confg" (did you mean "config"?)`},

@@ -40,6 +40,9 @@ func exitCodes() [][]string {
 		{"9", "written, but not live in time where --wait asked for"},
 		{"10", "refused without --yes"},
 		{"11", "another live node has this node's id"},
+		{"125", "agent announce: it failed itself"},
+		{"126", "agent announce: the command can't be run"},
+		{"127", "agent announce: the command is not there"},
 		{"128+n", "ended by signal n"},
 	}
 }
@@ -127,6 +130,9 @@ func exitCode(err error) int {
 func report(w io.Writer, style style, err error, effect effect) int {
 	if err == nil {
 		return 0
+	}
+	if code, ended := errors.AsType[childExit](err); ended {
+		return code.ExitCode() // the command has said itself what there is to say
 	}
 	if _, bySignal := errors.AsType[interrupted](err); !bySignal || effect != looks {
 		asFailure(err).tell(w, style, effect)

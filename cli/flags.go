@@ -40,11 +40,6 @@ func plannedFlag(name string) urfave.Flag {
 	return &urfave.StringFlag{Name: name, Hidden: true, Category: globalCategory}
 }
 
-// plannedSwitch is a planned flag without a value.
-func plannedSwitch(name string) urfave.Flag {
-	return &urfave.BoolFlag{Name: name, Hidden: true, Category: globalCategory}
-}
-
 // refusePlanned refuses settings of later versions in the environment; understand does it on the command line.
 func refusePlanned(c *urfave.Command) error {
 	for _, f := range c.Flags {

@@ -51,8 +51,12 @@ func memberTable(members []api.Member, detailed bool, style style) table {
 		t.head = append(t.head, "ID", "LEADER", "ASKED")
 	}
 	for _, m := range members {
+		role := roleOf(m.Role, m.Demoted)
+		if m.NoGateway {
+			role += ", no gateway"
+		}
 		row := []string{
-			m.Node, cmp.Or(m.Address, "-"), m.Status, roleOf(m.Role, m.Demoted), m.Version, served(m), lag(m), cmp.Or(m.Region, "-"),
+			m.Node, cmp.Or(m.Address, "-"), m.Status, role, m.Version, served(m), lag(m), cmp.Or(m.Region, "-"),
 		}
 		if detailed {
 			row = append(row, m.ID, yes(m.Leader), yes(m.Self))

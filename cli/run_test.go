@@ -89,7 +89,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		{"NO=", "run --bootstrap-expect 256", `--bootstrap-expect "256": not a number of nodes`},
 		{"AGENT_INSECURE=si", "run", `AGENT_INSECURE="si": neither true nor false`},
 		{"NO=", "run --adopt=si", `invalid boolean value "si" for -adopt`},
-		{"AGENT_NO_GATEWAY=1", "run", "AGENT_NO_GATEWAY is set, which is not in this version"},
+		{"AGENT_HTTPS=:1", "run", "AGENT_HTTPS is set, which is not in this version"},
 		{"AGENT_TOKEN_FILE=x", "status", "AGENT_TOKEN_FILE is set, which is not in this version"},
 		{"AGENT_CONFIG_DIR=d", "run --config f --config-dir d", "--config and --config-dir: give files or a directory, not both"},
 		{"AGENT_ADDR=nonsense", "status", `--addr "nonsense": not like`},

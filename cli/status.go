@@ -43,6 +43,12 @@ func writeStatus(w io.Writer, st api.Status, now time.Time) error {
 		{"store", fmt.Sprintf("revision %s, %s", shortRev(st.Rev), plural(st.Keys, "key"))},
 		{"table", fmt.Sprintf("revision %s, %s, hash %.12s", shortRev(st.Table.Rev), plural(st.Table.Routes, "route"), st.Table.Hash)},
 	}
+	if st.Table.Rev == "" {
+		rows[len(rows)-1] = []string{"table", "none: it runs no gateway"}
+	}
+	if st.Instances.All > 0 {
+		rows = append(rows, []string{"instances", fmt.Sprintf("%d announced, %d of them here", st.Instances.All, st.Instances.Here)})
+	}
 	rows = append(rows, clusterRows(st.Cluster)...)
 	if st.Region != "" {
 		rows = slices.Insert(rows, 1, []string{"region", st.Region})

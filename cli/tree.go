@@ -18,6 +18,8 @@ func (p *program) tree() *urfave.Command {
 		Usage: "an API gateway whose nodes gossip",
 		Subcommands: []*urfave.Command{
 			p.run(),
+			p.announce(),
+			p.instances(),
 			{Name: "config", Usage: "read and change configuration", Subcommands: []*urfave.Command{
 				withNode(p.configGet()), withNode(p.configSet()), withNode(p.configDelete()), withNode(p.configList()),
 				withNode(p.configWatch()), p.configValidate(),
@@ -67,8 +69,8 @@ func prepare(c *urfave.Command) {
 // isPlanned knows the commands of later versions. They are not listed, and whoever calls one is told.
 func isPlanned(command string) bool {
 	return slices.Contains([]string{
-		"announce", "config apply", "config diff", "config edit", "config export", "config history",
-		"config rollback", "debug", "doctor", "instances", "snapshot",
+		"config apply", "config diff", "config edit", "config export", "config history",
+		"config rollback", "debug", "doctor", "snapshot",
 		"token create", "top",
 	}, command)
 }

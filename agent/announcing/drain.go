@@ -122,15 +122,10 @@ func (l *Leases) Undrain(key kv.Key) error {
 
 // rewrite changes a key that nobody holds.
 func (l *Leases) rewrite(key kv.Key, draining bool) error {
-	entry, there := l.o.Store.View().Get(key)
-	if !there || entry.Own == nil || entry.Own.Owner != l.o.Node {
+	instance, _ := l.stored(key)
+	if instance == nil {
 		return &NoLeaseError{"this node announces no such instance"}
 	}
-	decoded, err := spec.Decode(string(key), entry.Value, spec.FormJSON)
-	if err != nil {
-		return err
-	}
-	instance := decoded.Value.(*spec.Instance)
 	if draining {
 		instance.Status = statusDraining
 		return l.o.Own.PutDraining(key, spec.Encode(instance))

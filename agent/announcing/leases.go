@@ -134,6 +134,9 @@ func (l *Leases) take(a Announcement, token string) (*Lease, error) {
 	if former == nil && len(l.byKey) >= l.o.Most {
 		return nil, &TooManyError{l.o.Most}
 	}
+	if a.Instance.StartedAt.IsZero() {
+		a.Instance.StartedAt = l.startedBefore(a.Key)
+	}
 	lease := &Lease{
 		leases: l, id: rand.Text(), announcement: a, token: token, out: newOutbox(),
 		said: saidBy(a.Instance), draining: l.drainingBy(a, former),
@@ -176,13 +179,27 @@ func (l *Leases) drainingBy(a Announcement, former *Lease) string {
 }
 
 func (l *Leases) drainedBefore(key kv.Key) bool {
-	entry, there := l.o.Store.View().Get(key)
-	if !there || entry.Own == nil || entry.Own.Owner != l.o.Node || !entry.Own.Draining {
-		return false
+	instance, entry := l.stored(key)
+	return instance != nil && entry.Own.Draining && instance.Status == statusDraining
+}
+
+// startedBefore is when an instance that does not say so was announced first.
+func (l *Leases) startedBefore(key kv.Key) spec.Time {
+	if instance, _ := l.stored(key); instance != nil && !instance.StartedAt.IsZero() {
+		return instance.StartedAt
 	}
-	decoded, err := spec.Decode(string(key), entry.Value, spec.FormJSON)
-	instance, ok := decoded.Value.(*spec.Instance)
-	return err == nil && ok && instance.Status == statusDraining
+	return spec.Time{Time: time.Now().UTC().Truncate(time.Millisecond)}
+}
+
+// stored is what this node has announced under a key, nil if nothing.
+func (l *Leases) stored(key kv.Key) (*spec.Instance, kv.Entry) {
+	entry, there := l.o.Store.View().Get(key)
+	if !there || entry.Own == nil || entry.Own.Owner != l.o.Node {
+		return nil, entry
+	}
+	decoded, _ := spec.Decode(string(key), entry.Value, spec.FormJSON) // it was checked when it was announced
+	instance, _ := decoded.Value.(*spec.Instance)
+	return instance, entry
 }
 
 // Lease is the lease of an id, or a *NoLeaseError.
