@@ -41,6 +41,9 @@ func Parse(data []byte) (Announcement, error) {
 	if a.ID == "" {
 		a.ID = strings.ToLower(rand.Text()[:8])
 	}
+	if faults := slashes(a); faults != nil {
+		return a, faults
+	}
 	route, missing := a.Route, a.Route == ""
 	if missing {
 		route = "unnamed"
@@ -65,6 +68,16 @@ func Parse(data []byte) (Announcement, error) {
 		a.Notices = append(a.Notices, notice.Error())
 	}
 	return a, nil
+}
+
+// slashes refuses ids that would be several segments of a key.
+func slashes(a Announcement) (faults spec.Faults) {
+	for _, id := range []struct{ field, value string }{{"routeId", a.Route}, {"instanceId", a.ID}} {
+		if strings.Contains(id.value, "/") {
+			faults = append(faults, spec.Fault{Field: id.field, Value: id.value, Problem: "has a slash, and is one segment of a key"})
+		}
+	}
+	return faults
 }
 
 // unbuilt refuses by name what this version can't do, and without which the instance would be open to whom it is not for, or
