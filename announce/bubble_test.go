@@ -381,14 +381,15 @@ func TestDrainOverARestart(t *testing.T) {
 		w.down.Store(true)
 		w.Cut("warehouse")
 		pass(time.Second)
-		w.Straggle()
 		w.down.Store(false)
 		pass(hurriedPause)
-		if all := w.Instances(); len(all) != 0 && all[0].Announcement.Status != "draining" {
-			t.Errorf("%+v", all)
+		if all := w.Instances(); len(all) != 1 || all[0].Announcement.Status != "draining" {
+			t.Errorf("announced again: %+v", all)
 		}
+		w.Straggle()
+		w.Cut("warehouse")
 		began := time.Now()
-		if err := <-closed; err != nil || time.Since(began) > hurriedPause {
+		if err := <-closed; err != nil || time.Since(began) > 2*hurriedPause {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		a.expect(t, "closed", Ended)
@@ -456,4 +457,47 @@ func TestGarbage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An instance is ready when every gateway serves it, and there is one.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := make(chan string)
+		w := newWire(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			io.WriteString(rw, `{"event":"accepted","lease":"1","instanceId":"a"}`+"\n")
+			for {
+				http.NewResponseController(rw).Flush()
+				select {
+				case line := <-lines:
+					io.WriteString(rw, line+"\n")
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}))
+		a, _ := announced(t, w, func(c *Config) { c.Drain = -1 })
+		for _, step := range []struct {
+			line  string
+			ready bool
+		}{
+			{`{"event":"applied","nodes":0,"of":0}`, false},
+			{`{"event":"applied","nodes":2,"of":3}`, false},
+			{`{"event":"applied","nodes":3,"of":3}`, true},
+			{`{"event":"applied","nodes":3,"of":4}`, true},
+			{`{"event":"applied","nodes":4,"of":4}`, true},
+		} {
+			lines <- step.line
+			synctest.Wait()
+			ready := false
+			select {
+			case <-a.Ready():
+				ready = true
+			default:
+			}
+			if ready != step.ready {
+				t.Errorf("after %s: ready is %v", step.line, ready)
+			}
+		}
+	})
 }
