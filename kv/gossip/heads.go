@@ -45,6 +45,7 @@ func (p *Peer) AckPayload() []byte { return nil }
 
 func (p *Peer) NotifyPingComplete(n *memberlist.Node, _ time.Duration, _ []byte) {
 	p.members.heard(n.Name)
+	p.members.packetsCome(n.Name)
 }
 
 // sendHeads tells one member after the other, at random, how far this node is.

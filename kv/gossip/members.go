@@ -101,6 +101,8 @@ type entry struct {
 	leaving  bool      // it said that it goes, or an operator said so
 	answered time.Time // when it was last told our heads out of turn
 	report   report
+	// packetsLost is how many probes in a row it answered over TCP alone.
+	packetsLost int
 }
 
 // report is what a node says that it has applied.

@@ -214,7 +214,7 @@ func (p *Peer) memberlistConfig() *memberlist.Config {
 	c.BindPort = int(p.o.Advertise.Port())
 	c.Keyring = p.keys.ring
 	c.Delegate, c.Events, c.Alive, c.Ping = p, p.members, p.members, p
-	c.Logger = newMemberlistLog(p.log, p.members.suspect)
+	c.Logger = newMemberlistLog(p.log, p.members)
 	c.ProbeInterval = p.o.Timings.Probe
 	c.ProbeTimeout = p.o.Timings.Probe / 2
 	// What is under way when a peer is gone must be over before the next rejoin.
