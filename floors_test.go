@@ -70,6 +70,7 @@ var doors = map[string][]string{
 	"github.com/goccy/go-yaml":                   {"gateway/spec", "cli"},
 	"github.com/prometheus/client_golang":        {"gateway", "agent", "agent/api"},
 	"golang.org/x/net":                           {"gateway/names"},
+	"golang.org/x/mod":                           {"gateway"},
 	"github.com/coder/websocket":                 {"gateway", "cli/agent"}, // their tests
 }
 

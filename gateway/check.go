@@ -16,7 +16,7 @@ func (g *Gateway) Check(current, candidate kv.View) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.live
-	if current.Head() != before.view.Head() {
+	if !current.Is(before.view) {
 		before = newPlan(g.live, g.static, current, g.lastGood)
 	}
 	after := newPlan(before, g.static, candidate, g.lastGood)

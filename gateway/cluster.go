@@ -3,7 +3,6 @@ package gateway
 import (
 	"sync/atomic"
 
-	"grapevine/gateway/balance"
 	"grapevine/gateway/breaker"
 	"grapevine/gateway/health"
 	"grapevine/gateway/limit"
@@ -23,6 +22,8 @@ type cluster struct {
 	// judged by watched. A request loads it once.
 	lineup  atomic.Pointer[lineup]
 	watched health.Policy
+	// places are the destinations by address once somebody has asked, see at.
+	places map[spec.Address]*destination
 }
 
 // name is the cluster's id, empty for a nil cluster.
@@ -31,19 +32,6 @@ func (c *cluster) name() string {
 		return ""
 	}
 	return c.id
-}
-
-// load gives the load that an address has in the cluster, new if it is not
-// there. A nil cluster has no address.
-func (c *cluster) load(address spec.Address) *balance.Load {
-	if c != nil {
-		for _, d := range c.destinations {
-			if d.id == address {
-				return d.load
-			}
-		}
-	}
-	return &balance.Load{}
 }
 
 // clusterState is what a cluster keeps while its configuration changes.

@@ -9,7 +9,7 @@ import (
 // LiveCluster is a live cluster as this node sees it.
 type LiveCluster struct {
 	ID             string               `json:"id" doc:"of the cluster; that of a route, when the route lists its backends itself"`
-	Source         string               `json:"source" doc:"where it comes from: operator or static"`
+	Source         string               `json:"source" doc:"where its destinations come from, else its policy: operator, announced or static"`
 	Balancing      string               `json:"balancing" doc:"how one of its destinations is chosen"`
 	Breaker        *ForwardBreaker      `json:"breaker,omitempty" doc:"its circuit breaker; absent without one"`
 	Panic          bool                 `json:"panic,omitempty" doc:"so few destinations are healthy that all are used"`
@@ -62,7 +62,7 @@ func (t *Table) liveClusters(yield func(source string, c *cluster) bool) {
 	for key, c := range t.clusters.under("") {
 		r := t.routes.get(routePrefix + strings.TrimPrefix(key, clusterPrefix))
 		stands := r != nil && r.cluster != nil && r.cluster != c && r.cluster.id == c.id
-		if !stands && !yield(t.layerOf(key), c) {
+		if !stands && !yield(c.planned.layer, c) {
 			return
 		}
 	}
@@ -71,13 +71,6 @@ func (t *Table) liveClusters(yield func(source string, c *cluster) bool) {
 			return
 		}
 	}
-}
-
-func (t *Table) layerOf(key string) string {
-	if t.plan.decoded.get(key) != nil {
-		return layerOperator
-	}
-	return layerStatic
 }
 
 func (c *cluster) statusFrom(source string) LiveCluster {

@@ -188,7 +188,7 @@ func (c *compiler) clusterOf(planned *plannedRoute, before *route) *cluster {
 	return c.newCluster(planned.cluster, same)
 }
 
-// newCluster makes a cluster live, with the loads of what it was before.
+// newCluster makes a cluster live, that goes on where before, which may be nil, was.
 func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster {
 	live := &cluster{
 		id: planned.id, planned: planned, region: c.estate.region, state: c.estate.state(planned.id),
@@ -198,10 +198,11 @@ func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster
 		pool := c.estate.pool(d.address)
 		live.destinations = append(live.destinations, &destination{
 			id: d.address, address: string(d.address), weight: d.weight, region: d.region, status: d.status,
-			pool: pool, load: before.load(d.address), timed: balance.Timed(planned.policy.LoadBalancing),
+			pool: pool, load: new(balance.Load), timed: balance.Timed(planned.policy.LoadBalancing),
 			health: live.state.roster.health.Member(string(d.address), pool.dial), failing: &live.watched.Statuses,
 		})
 	}
+	live.takeOver(before)
 	secret := c.plan.view.Head().EpochID
 	live.affinity = newAffinity(live, secret[:])
 	live.lineup.Store(live.lineUp(c.builtAt))

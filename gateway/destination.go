@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,12 +20,16 @@ type destination struct {
 	address string
 	weight  int
 	region  string
-	status  string // healthy, degraded or draining; empty is healthy
+	status  string // healthy, degraded, unhealthy or draining; empty is healthy
 	pool    *pool
 	load    *balance.Load
 	timed   bool // whether load wants to know how long requests take
 	health  *health.Member
 	failing *health.Statuses // answers that count against its health
+	// instance is the announcement that it comes from, nil for a configured one, and
+	// shut is set once nobody may go there any more: see leave.go.
+	instance *instance
+	shut     *atomic.Bool
 }
 
 // answered tells the destination's health, and its load where that is asked for,
@@ -63,16 +68,20 @@ func isDestinations(err error) bool {
 // shortages of this node may be another cluster's doing.
 var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
 
-// enter begins a use of the destination, unless it has most requests of this
-// cluster already; 0 is any number.
-func (d *destination) enter(most int64) bool {
+// enter begins a use of the destination. errFull is that it has most requests of
+// this cluster already, 0 being any number, errShut that it takes no more.
+func (d *destination) enter(most int64) error {
 	if most == 0 {
 		d.load.Begin()
 	} else if !d.load.BeginWithin(most) {
-		return false
+		return errFull
 	}
 	d.pool.users.Add(1)
-	return true
+	if d.isShut() { // after the counts: whoever shuts it looks at them then
+		d.end()
+		return errShut
+	}
+	return nil
 }
 
 // end ends a use. The last one of a retired pool closes what it left idle.

@@ -50,7 +50,7 @@ type Candidate struct {
 	Order  int    `json:"order" doc:"its order; lower is tried first"`
 	Host   string `json:"host" doc:"the pattern that took the host; empty for any"`
 	Path   string `json:"path" doc:"template, or ~ and the expression"`
-	Source string `json:"source" doc:"operator or static"`
+	Source string `json:"source" doc:"operator, announced or static"`
 	State  string `json:"state" doc:"taken, failed (a condition does not hold) or later (tried after the one that is taken)"`
 	Why    string `json:"why" doc:"which condition failed, by which rule it comes later, or what decided"`
 }

@@ -30,7 +30,10 @@ type ForwardDestination struct {
 	Weight   int    `json:"weight" doc:"its share, relative to the others; 0: no requests"`
 	InFlight int64  `json:"inFlight" doc:"requests that it has from this node now"`
 	Region   string `json:"region,omitempty" doc:"where it is"`
-	Status   string `json:"status,omitempty" doc:"what the configuration says of it: healthy, degraded or draining"`
+	Instance string `json:"instance,omitempty" doc:"id of the instance that announced itself; absent for a configured destination"`
+	Version  string `json:"version,omitempty" doc:"what the instance says that it runs"`
+	Orphaned bool   `json:"orphaned,omitempty" doc:"the node to which the instance announced itself can't be reached"`
+	Status   string `json:"status,omitempty" doc:"what the configuration, or the instance, says of it: healthy, degraded, unhealthy or draining"`
 	Health   string `json:"health" doc:"what this node knows: unknown, healthy, unhealthy or ejected"`
 	Why      string `json:"why,omitempty" doc:"what the last check said that was bad"`
 	ByOthers bool   `json:"byOthers,omitempty" doc:"checks are made by other nodes, who say that it is well"`
@@ -142,10 +145,14 @@ func (l *lineup) use(i int, d *destination) string {
 
 func (d *destination) explain(use string) ForwardDestination {
 	report := d.health.Report()
-	return ForwardDestination{
+	f := ForwardDestination{
 		Address: d.address, Weight: d.weight, InFlight: d.load.Now(), Region: d.region, Status: d.status,
 		Health: report.State.String(), Why: report.Why, ByOthers: report.Others, Use: use,
 	}
+	if i := d.instance; i != nil {
+		f.Instance, f.Version, f.Orphaned = i.id, i.spec.Version, i.own.Orphaned
+	}
+	return f
 }
 
 // explain tells how a breaker stands; nil for a cluster without one.

@@ -79,7 +79,7 @@ func tooLarge(err error) *limit.BodyError {
 
 // reachedNobody tells that no destination got a byte of the request.
 func reachedNobody(err error) bool {
-	return err != nil && (err == errFull || phaseOf(err) == exchange.PhaseConnect)
+	return err != nil && (triedNobody(err) || phaseOf(err) == exchange.PhaseConnect)
 }
 
 // brokeOff tells whether a request's body has no end because its client left in

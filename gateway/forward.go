@@ -74,6 +74,8 @@ func (c *cluster) send(x *exchange.Exchange, w *way) breaker.Outcome {
 		return c.accept(x, next)
 	case err == errFull:
 		c.shed(x)
+	case err == errShut:
+		return c.sendAnew(x, w)
 	default:
 		failAttempt(x, err)
 	}
@@ -81,12 +83,12 @@ func (c *cluster) send(x *exchange.Exchange, w *way) breaker.Outcome {
 }
 
 // attempt sends x to the destination of an index. Without an error, x has the head of its answer, and the
-// use of that goes on until accept or discard ends it. errFull is that nothing was
-// tried.
+// use of that goes on until accept or discard ends it. errFull and errShut are that
+// nothing was tried.
 func (c *cluster) attempt(x *exchange.Exchange, at int, b *bounds) error {
 	d := c.destinations[at]
-	if !d.enter(int64(c.planned.policy.MaxConnections)) {
-		return errFull
+	if err := d.enter(int64(c.planned.policy.MaxConnections)); err != nil {
+		return err
 	}
 	x.Attempts++
 	x.Cluster, x.Destination = c.id, d.address

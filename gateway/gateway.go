@@ -72,9 +72,11 @@ type Gateway struct {
 	local  map[string]*window // this node's own maintenance, by cluster
 	estate *estate
 
-	// swapMu guards swapped, which is closed and replaced at each swap.
+	// swapMu guards swapped, which is closed and replaced at each swap, and view, of
+	// which the live table is.
 	swapMu  sync.Mutex
 	swapped chan struct{}
+	view    kv.View
 }
 
 // New makes a gateway that serves nothing until Load.
@@ -122,8 +124,9 @@ func (g *Gateway) Load() error {
 	return g.install(g.static, refuseStaticFaults)
 }
 
-// Run makes a table for each change until ctx ends. A compilation that breaks
-// off leaves the table before live.
+// Run makes a table for each change until ctx ends, and when it is time to give up a
+// route whose instances are gone. A compilation that breaks off leaves the table
+// before live.
 func (g *Gateway) Run(ctx context.Context) error {
 	var following sync.WaitGroup
 	following.Go(func() { g.estate.health.Follow(ctx) })
@@ -131,11 +134,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for {
 		changed := g.source.Changed()
 		g.refresh()
+		due, stop := g.due()
 		select {
 		case <-changed:
+		case <-due:
 		case <-ctx.Done():
+			stop()
 			return nil
 		}
+		stop()
 		if !sleepUntil(ctx, g.Table().builtAt.Add(coalesce)) {
 			return nil
 		}
@@ -153,11 +160,28 @@ func sleepUntil(ctx context.Context, then time.Time) bool {
 	}
 }
 
-// refresh makes a table of the newest view, if it is newer than the live one.
+// due gives what fires when the first route that lingers is to be given up, and what
+// ends the wait for it.
+func (g *Gateway) due() (fires <-chan time.Time, stop func()) {
+	until := g.Table().plan.lingersUntil()
+	if until.IsZero() {
+		return nil, func() {}
+	}
+	wait := time.Until(until)
+	if wait <= 0 { // the table that gives it up could not be made
+		wait = time.Second
+	}
+	timer := time.NewTimer(wait)
+	return timer.C, func() { timer.Stop() }
+}
+
+// refresh makes a table of the newest view, if the live one is of another or has a
+// route that is to be given up.
 func (g *Gateway) refresh() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.source.View().Rev() == g.live.rev() {
+	due := g.live.lingersUntil()
+	if g.source.View().Is(g.live.view) && (due.IsZero() || time.Now().Before(due)) {
 		return
 	}
 	if err := g.install(g.static, blockStaticFaults); err != nil {
@@ -196,6 +220,11 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	start := time.Now()
 	view := g.source.View()
 	p := newPlan(g.live, static, view, g.lastGood)
+	if p.isSame(g.live) {
+		g.live = p.inPlaceOf(g.live)
+		g.has(view)
+		return nil
+	}
 	if rule == refuseStaticFaults {
 		if faults := g.refusals(p, static, view); len(faults) > 0 {
 			return p.told(faults)
@@ -209,7 +238,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	g.static, g.live = static, p
 	g.table.Store(t) // first the swap, then retire what no request can want any more
 	g.metrics.live(t)
-	g.announceSwap()
+	g.has(view)
 	g.estate.settle(turnover)
 	g.logSwap(previous, t, turnover)
 	g.onSwap(t)
@@ -263,7 +292,10 @@ func (g *Gateway) logSwap(previous, t *Table, turnover *turnover) {
 		quarantined++
 	}
 	level := slog.LevelInfo
-	if quarantined > 0 {
+	switch {
+	case from == t.Rev() && turnover.added+turnover.removed == 0: // instances come and go
+		level = slog.LevelDebug
+	case quarantined > 0:
 		level = slog.LevelWarn
 	}
 	g.logger.Log(context.Background(), level, "table is live", "from", from.String(), "to", t.Rev().String(), "routes", t.routes.len(),
@@ -272,27 +304,38 @@ func (g *Gateway) logSwap(previous, t *Table, turnover *turnover) {
 		if c.now == nil {
 			continue
 		}
+		if c.now.fleet != nil {
+			g.logFleet(c)
+			continue
+		}
 		for _, f := range c.now.faults {
 			g.logger.Warn("key is quarantined", "key", f.Key, "field", f.Field, "problem", f.Problem)
 		}
 	}
 }
 
-// announceSwap wakes whoever waits for a revision.
-func (g *Gateway) announceSwap() {
+// has notes the view that the live table is of, and wakes whoever waits for it.
+func (g *Gateway) has(view kv.View) {
 	g.swapMu.Lock()
 	defer g.swapMu.Unlock()
+	g.view = view
 	close(g.swapped)
 	g.swapped = make(chan struct{})
+}
+
+// served gives the view that the live table is of, and what is closed when it is of
+// another.
+func (g *Gateway) served() (view kv.View, swapped <-chan struct{}) {
+	g.swapMu.Lock()
+	defer g.swapMu.Unlock()
+	return g.view, g.swapped
 }
 
 // Wait returns when the live table was made from rev or a later revision, or
 // with ctx's error.
 func (g *Gateway) Wait(ctx context.Context, rev kv.Rev) error {
 	for {
-		g.swapMu.Lock()
-		swapped := g.swapped
-		g.swapMu.Unlock()
+		_, swapped := g.served()
 		if t := g.Table(); t != nil && t.Rev().Compare(rev) >= 0 {
 			return nil
 		}

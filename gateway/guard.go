@@ -108,7 +108,7 @@ func brokenByDestination(x *exchange.Exchange) bool {
 // outcomeOf tells what a failed attempt says of its cluster: nothing, when it was
 // the client's doing, or this node's own.
 func outcomeOf(err error) breaker.Outcome {
-	if err == errFull || !isDestinations(err) {
+	if triedNobody(err) || !isDestinations(err) {
 		return breaker.Void
 	}
 	return breaker.Failure

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,8 +22,9 @@ type Source interface {
 
 // Layers, from the one that wins to the one that shows through.
 const (
-	layerOperator = "operator"
-	layerStatic   = "static"
+	layerOperator  = "operator"
+	layerAnnounced = "announced"
+	layerStatic    = "static"
 )
 
 // The prefixes that the gateway reads.
@@ -43,24 +43,31 @@ type decoded struct {
 	faults spec.Faults
 }
 
-// read brings p.decoded in line with the view and gives the keys that changed
-// since previous; all of them when that can't be told. Only then every key is
-// looked at.
-func (p *planner) read(previous *plan) (changed []kv.Key) {
-	if p.base != nil {
-		changed, _ = p.view.ChangedSince(p.base.view)
-		changed = slices.DeleteFunc(changed, func(key kv.Key) bool { return !own(key) })
-		for _, key := range changed {
-			p.readKey(key, p.base)
-		}
-		return changed
+// read brings what p has read in line with the view, and gives the keys to judge
+// anew: those that changed since previous, and the fleets of instances that did; all
+// of them when that can't be told. Only then every key is looked at.
+func (p *planner) read(previous *plan) (stale []string) {
+	if p.base == nil {
+		stale = p.readAll(previous)
+		return append(stale, p.readInstances(p.instanceKeys(), previous)...)
 	}
-	return p.readAll(previous)
+	changed, _ := p.view.ChangedSince(p.base.view)
+	var instances []kv.Key
+	for _, key := range changed {
+		switch {
+		case own(key):
+			p.readKey(key, p.base)
+			stale = append(stale, string(key))
+		case isInstance(key):
+			instances = append(instances, key)
+		}
+	}
+	return append(stale, p.readInstances(instances, previous)...)
 }
 
 // readAll decodes on all processors: of the making of a first table that is
 // most.
-func (p *planner) readAll(previous *plan) (keys []kv.Key) {
+func (p *planner) readAll(previous *plan) (keys []string) {
 	var entries []kv.Entry
 	for entry := range p.view.Under(ownPrefix) {
 		if own(entry.Key) {
@@ -68,18 +75,39 @@ func (p *planner) readAll(previous *plan) (keys []kv.Key) {
 		}
 	}
 	read := make([]*decoded, len(entries))
+	inParallel(len(entries), func(i int) { read[i] = decodeAfter(previous, entries[i]) })
+	for i, entry := range entries {
+		p.decoding.set(string(entry.Key), read[i])
+		keys = append(keys, string(entry.Key))
+	}
+	return keys
+}
+
+// instanceKeys are those of all instances that the view shows.
+func (p *planner) instanceKeys() (keys []kv.Key) {
+	for entry := range p.view.Under(instancePrefix) {
+		if isInstance(entry.Key) {
+			keys = append(keys, entry.Key)
+		}
+	}
+	return keys
+}
+
+// inParallel calls do with each of the first n numbers, on all processors when they
+// are many.
+func inParallel(n int, do func(i int)) {
 	var next atomic.Int64
 	var broken atomic.Value
 	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 1+len(entries)/64) {
+	for range min(runtime.GOMAXPROCS(0), 1+n/64) {
 		workers.Go(func() {
 			defer func() { // in the goroutine that makes the table a panic is caught
 				if cause := recover(); cause != nil {
 					broken.Store(fmt.Errorf("%v\n%s", cause, debug.Stack()))
 				}
 			}()
-			for i := next.Add(1) - 1; i < int64(len(entries)); i = next.Add(1) - 1 {
-				read[i] = decodeAfter(previous, entries[i])
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
 			}
 		})
 	}
@@ -87,11 +115,6 @@ func (p *planner) readAll(previous *plan) (keys []kv.Key) {
 	if cause := broken.Load(); cause != nil {
 		panic(cause)
 	}
-	for i, entry := range entries {
-		p.decoding.set(string(entry.Key), read[i])
-		keys = append(keys, entry.Key)
-	}
-	return keys
 }
 
 // own tells whether key is an operator's that the gateway reads.

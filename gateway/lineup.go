@@ -49,6 +49,8 @@ const (
 	gradeNear     = iota // healthy and in the node's own region
 	gradeHealthy         // healthy elsewhere
 	gradeDegraded        // says that it is not quite well
+	gradeOrphaned        // nobody vouches for it, and nothing speaks against it
+	gradeLeaving         // an instance that is draining: better than none
 	gradeBad             // unhealthy or ejected
 	gradeNone            // draining or without weight: never asked
 )
@@ -65,12 +67,12 @@ func (c *cluster) lineUp(now time.Time) *lineup {
 	targets := make([]balance.Target, len(grades))
 	for i, d := range c.destinations {
 		targets[i] = balance.Target{Address: d.address, Load: d.load}
-		if grades[i] <= last {
+		if grades[i] <= last && (grades[i] != gradeLeaving || last == gradeLeaving) {
 			targets[i].Weight = d.weight
 		} else if grades[i] < gradeBad || grades[i] == gradeBad && c.panicPercent() > 0 {
 			l.rest = append(l.rest, i)
 		}
-		l.may[i] = grades[i] < gradeBad || l.panics && grades[i] == gradeBad
+		l.may[i] = grades[i] < gradeLeaving || targets[i].Weight > 0
 	}
 	slices.SortStableFunc(l.rest, func(a, b int) int { return grades[a] - grades[b] })
 	l.unwell = slices.Contains(grades, gradeBad) && !slices.Contains(l.may, true)
@@ -80,12 +82,16 @@ func (c *cluster) lineUp(now time.Time) *lineup {
 }
 
 func (c *cluster) grade(d *destination) int {
-	degraded := d.status == statusDegraded
+	degraded, draining := d.status == statusDegraded, d.status == statusDraining
 	switch {
-	case d.weight <= 0 || d.status == statusDraining:
+	case d.weight <= 0 || d.isShut() || draining && (d.instance == nil || !d.health.State().Usable()):
 		return gradeNone
-	case !d.health.State().Usable() || degraded && !c.allowsDegraded():
+	case !d.health.State().Usable() || d.status == statusUnhealthy || degraded && !c.allowsDegraded():
 		return gradeBad
+	case draining:
+		return gradeLeaving
+	case d.orphaned():
+		return gradeOrphaned
 	case degraded:
 		return gradeDegraded
 	case c.near(d):
@@ -96,26 +102,34 @@ func (c *cluster) grade(d *destination) int {
 }
 
 const (
-	statusDegraded = "degraded"
-	statusDraining = "draining"
+	statusDegraded  = "degraded"
+	statusDraining  = "draining"
+	statusUnhealthy = "unhealthy"
 )
 
 // lastGrade is the worst grade that is asked beside those before it. With too
 // few that can be used all are asked: the load of the whole cluster would bring
 // down those that are left, and many that fail at once may be the check's own
-// trouble. The node's own region is enough as long as that does not hold of it.
-// Degraded ones wait until no healthy one is left.
+// trouble. The node's own region is enough as long as that does not hold of it, and
+// so are those for whom somebody vouches. Degraded ones wait until no healthy one is
+// left, and those that are draining until nobody else is: so they never come with
+// others, see lineUp.
 func (c *cluster) lastGrade(grades []int) int {
 	var n [gradeNone + 1]int
 	for _, grade := range grades {
 		n[grade]++
 	}
-	all := len(grades) - n[gradeNone]
-	near, healthy, usable := n[gradeNear], n[gradeNear]+n[gradeHealthy], all-n[gradeBad]
-	percent := c.panicPercent()
+	near, healthy := n[gradeNear], n[gradeNear]+n[gradeHealthy]
+	vouched := healthy + n[gradeDegraded]
+	usable := vouched + n[gradeOrphaned]
+	all, percent := usable+n[gradeBad], c.panicPercent()
 	switch {
+	case usable == 0 && n[gradeLeaving] > 0:
+		return gradeLeaving
 	case percent > 0 && usable*100 < percent*all:
 		return gradeBad
+	case n[gradeOrphaned] > 0 && vouched*100 < max(percent, 1)*usable:
+		return gradeOrphaned
 	case near > 0 && near*100 >= percent*c.nearby():
 		return gradeNear
 	case healthy > 0:

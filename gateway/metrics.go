@@ -98,6 +98,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	describeHealth(ch)
 	describeMaintenance(ch)
+	describeAnnounced(ch)
 }
 
 // Collect sends the current values.
@@ -107,6 +108,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	collectHealth(m.health, ch)
 	collectMaintenance(m.table(), ch)
+	collectAnnounced(m.table(), ch)
 }
 
 // clientLeft is the class of requests whose client did not wait.

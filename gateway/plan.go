@@ -7,7 +7,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
+	"grapevine/gateway/routing"
 	"grapevine/gateway/spec"
 	"grapevine/kv"
 )
@@ -23,12 +25,14 @@ type plan struct {
 	static   *spec.File
 	settings *settings
 
-	decoded  index[*decoded] // the operator's keys
-	verdicts index[*verdict] // on every key, the operator's and those of the file
-	troubled index[*verdict] // those with faults or notices
-	users    index[struct{}] // cluster's id, space, key of a route that looks at it
-	counts   counts
-	sum      digest // of all verdicts, in any order
+	decoded   index[*decoded]        // the operator's keys
+	announced announced              // what services say of themselves
+	verdicts  index[*verdict]        // on every key, the operator's and those of the file, and on each fleet
+	troubled  index[*verdict]        // those with faults or notices
+	users     index[struct{}]        // cluster's id, space, key of a route that looks at it
+	guards    index[[]*routing.Rule] // of the operator's routes that ask for a token, by key
+	counts    counts
+	sum       digest // of all verdicts, in any order
 
 	// id is this plan's own. base is that of the plan that this one was made from,
 	// nil when it was made from nothing; an id, since a plan would hold on to all
@@ -50,9 +54,10 @@ type verdict struct {
 	// else that it needs is not there now.
 	last *decoded
 
+	fleet   *fleet          // of a fleet's key
 	cluster *plannedCluster // of a cluster's key
 	route   *plannedRoute   // of a route's key; nil when it is not enabled
-	hidden  *plannedRoute   // the static route that the operator's key hides
+	hidden  []*plannedRoute // of lower layers, which the one that is served hides
 	looked  []string        // ids of the clusters that the route's verdict depends on
 	sum     digest
 }
@@ -70,9 +75,7 @@ func (c *counts) add(v *verdict, n int) {
 	if v == nil {
 		return
 	}
-	if v.hidden != nil {
-		c.hidden += n
-	}
+	c.hidden += n * len(v.hidden)
 	switch {
 	case v.route == nil:
 	case v.route.problem != "":
@@ -100,6 +103,9 @@ func digestOf(format string, args ...any) digest {
 type planner struct {
 	*plan
 	base *plan // nil when everything is judged anew
+	// before is the plan before, also when everything is judged anew; nil for the first.
+	before *plan
+	now    time.Time
 	// lastGood gives the last good version of a key, nil when none is known.
 	lastGood func(kv.Key) *decoded
 
@@ -107,43 +113,58 @@ type planner struct {
 	judging   *indexEdit[*verdict]
 	troubling *indexEdit[*verdict]
 	using     *indexEdit[struct{}]
+	guarding  *indexEdit[[]*routing.Rule]
+	guarded   bool     // guarding is another than base's
 	looked    []string // by the route that is being judged
 }
 
 // newPlan judges the static file and the operator's keys together. previous
 // may be nil; lastGood gives the version of a key to fall back to.
 func newPlan(previous *plan, static *spec.File, view kv.View, lastGood func(kv.Key) *decoded) *plan {
-	p := &planner{plan: &plan{id: new(planID), view: view, static: static}, lastGood: lastGood}
+	p := &planner{plan: &plan{id: new(planID), view: view, static: static}, before: previous, now: time.Now(), lastGood: lastGood}
+	if previous != nil {
+		p.announced.lingering = previous.announced.lingering
+	}
 	if previous != nil && previous.static == static {
 		if _, follows := view.ChangedSince(previous.view); follows {
 			p.follow(previous)
 		}
 	}
 	p.decoding, p.judging = p.decoded.edit(), p.verdicts.edit()
-	p.troubling, p.using = p.troubled.edit(), p.users.edit()
+	p.troubling, p.using, p.guarding = p.troubled.edit(), p.users.edit(), p.guards.edit()
 	p.judge(p.stale(previous))
 	p.decoded, p.verdicts = p.decoding.now(), p.judging.now()
-	p.troubled, p.users = p.troubling.now(), p.using.now()
+	p.troubled, p.users, p.guards = p.troubling.now(), p.using.now(), p.guarding.now()
 	return p.plan
 }
 
 func (p *planner) follow(base *plan) {
 	p.base, p.plan.base, p.settings = base, base.id, base.settings
-	p.decoded, p.verdicts, p.troubled, p.users = base.decoded, base.verdicts, base.troubled, base.users
-	p.counts, p.sum = base.counts, base.sum
+	p.decoded, p.verdicts, p.troubled, p.users, p.guards = base.decoded, base.verdicts, base.troubled, base.users, base.guards
+	p.announced, p.counts, p.sum = base.announced, base.counts, base.sum
+}
+
+// isSame tells whether the plan says nothing else than the one that it follows: what
+// changed is no concern of a gateway's.
+func (p *plan) isSame(base *plan) bool {
+	return base != nil && p.base == base.id && len(p.changes) == 0 && p.settings == base.settings && p.rev() == base.rev()
+}
+
+// inPlaceOf lets the plan stand for the one that it is the same as, so that the next
+// one follows it, and the table of the other is its own.
+func (p *plan) inPlaceOf(base *plan) *plan {
+	p.id, p.base, p.changes = base.id, base.base, base.changes
+	return p
 }
 
 // stale reads what changed and gives the keys to judge, in order.
 func (p *planner) stale(previous *plan) []string {
-	var keys []string
-	for _, key := range p.read(previous) {
-		keys = append(keys, string(key))
-	}
+	keys := p.read(previous)
 	if p.base == nil {
 		keys = append(keys, staticKeys(p.static)...)
+		keys = append(keys, previous.fleetKeys()...)
 	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return sorted(keys)
 }
 
 func staticKeys(file *spec.File) (keys []string) {
@@ -159,18 +180,21 @@ func staticKeys(file *spec.File) (keys []string) {
 	return keys
 }
 
-// judge finds what becomes of the keys: clusters first, then the routes among
-// the keys and those that look at one of the clusters.
+// judge finds what becomes of the keys: first of those that nothing else follows
+// from, sections and fleets, then of clusters, then of routes: those among the keys,
+// and those that look at one of the clusters.
 func (p *planner) judge(keys []string) {
 	sections := p.base == nil
-	var routes []string
+	var fleets, clusters, routes []string
 	for _, key := range keys {
 		switch {
 		case strings.HasPrefix(key, clusterPrefix):
-			p.record(key, p.judgeCluster(key))
-			routes = append(routes, p.usersOf(idOf(key))...)
+			clusters = append(clusters, key)
 		case strings.HasPrefix(key, routePrefix):
 			routes = append(routes, key)
+		case strings.HasPrefix(key, instancePrefix):
+			fleets = append(fleets, key)
+			clusters, routes = append(clusters, clusterPrefix+idOf(key)), append(routes, routePrefix+idOf(key))
 		case strings.HasPrefix(key, configPrefix):
 			sections = true
 			p.record(key, p.judgeSection(key))
@@ -180,13 +204,45 @@ func (p *planner) judge(keys []string) {
 			p.record(key, p.judgeUnknown(key))
 		}
 	}
-	slices.Sort(routes)
-	for _, key := range slices.Compact(routes) {
-		p.record(key, p.judgeRoute(key))
-	}
 	if sections {
 		p.settings = p.readSettings()
 	}
+	for _, key := range fleets {
+		p.record(key, p.judgeFleet(key))
+	}
+	for _, key := range sorted(clusters) {
+		p.record(key, p.judgeCluster(key))
+		routes = append(routes, p.usersOf(idOf(key))...)
+	}
+	p.judgeRoutes(sorted(routes))
+}
+
+// judgeRoutes judges the operator's first: what is announced depends on what they
+// guard.
+func (p *planner) judgeRoutes(keys []string) {
+	var others []string
+	for _, key := range keys {
+		if p.decoding.get(key) == nil {
+			others = append(others, key)
+			p.guard(key, nil)
+			continue
+		}
+		v := p.judgeRoute(key)
+		p.record(key, v)
+		p.guard(key, v.guards())
+	}
+	if p.guarded && p.base != nil { // else all are judged anyway
+		others = sorted(append(others, p.announcedRoutes()...))
+	}
+	for _, key := range others {
+		p.record(key, p.judgeRoute(key))
+	}
+}
+
+// sorted gives each key once, in order.
+func sorted(keys []string) []string {
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
 // usersOf are the keys of the routes that looked at a cluster.

@@ -12,10 +12,13 @@ import (
 // route's backends.
 type plannedCluster struct {
 	id           string
+	layer        string // where its destinations come from, else its policy
 	policy       *spec.Cluster
 	destinations []plannedDestination // by id; the order of turns
 	named        bool
 	blocked      bool // its key has no good version
+	// guarded is set when the instances that are its destinations ask for a token.
+	guarded bool
 }
 
 type plannedDestination struct {
@@ -23,44 +26,49 @@ type plannedDestination struct {
 	address spec.Address
 	weight  int
 	region  string
-	status  string // healthy, degraded or draining; empty is healthy
+	status  string // healthy, degraded, unhealthy or draining; empty is healthy
+	// instance is the announcement that it comes from, nil for a configured one.
+	instance *instance
 }
 
-// judgeCluster makes a named cluster: the operator's, else the static one. A
-// key without a good version hides the static one as well.
+// judgeCluster makes a named cluster: the operator's, else the static one, with the
+// instances that announce themselves as its destinations where they have precedence.
+// A key without a good version hides all that.
 func (p *planner) judgeCluster(key string) *verdict {
 	id, v := idOf(key), &verdict{}
-	policy := p.static.Clusters[id]
+	policy, layer, fleet := p.static.Clusters[id], layerStatic, p.fleet(id)
 	switch current := p.decoding.get(key); {
 	case current != nil:
 		use := p.judgeKey(key, v, func(d *decoded) spec.Faults {
 			return settingsIn(key, d.Value.(*spec.Cluster), refusedInCluster, refusal)
 		})
 		if use == nil {
-			v.cluster = &plannedCluster{id: id, policy: &spec.Cluster{}, named: true, blocked: true}
+			v.cluster = &plannedCluster{id: id, layer: layerOperator, policy: &spec.Cluster{}, named: true, blocked: true}
 			v.sum = digestOf("cluster %s blocked", id)
 			return v
 		}
-		policy = use.Value.(*spec.Cluster)
+		policy, layer = use.Value.(*spec.Cluster), layerOperator
 	case policy != nil:
 		v.faults = settingsIn(key, policy, refusedInCluster, refusal)
-	default:
+	case fleet == nil || fleet.route == nil:
 		return nil
+	default:
+		policy, layer = &spec.Cluster{}, layerAnnounced
 	}
-	v.cluster = newPlannedCluster(id, policy)
+	v.cluster = newPlannedCluster(id, layer, policy)
 	v.cluster.blocked = len(v.faults) > 0 && v.good == nil // a static one that this version can't serve
-	v.sum = digestOf("cluster %s %s", id, spec.Encode(policy))
+	v.sum = digestOf("cluster %s %s %x", id, spec.Encode(policy), v.cluster.enlist(key, fleet, v))
 	return v
 }
 
-func newPlannedCluster(id string, policy *spec.Cluster) *plannedCluster {
-	c := &plannedCluster{id: id, policy: policy, named: true}
+func newPlannedCluster(id, layer string, policy *spec.Cluster) *plannedCluster {
+	c := &plannedCluster{id: id, layer: layer, policy: policy, named: true}
 	for _, name := range slices.Sorted(maps.Keys(policy.Destinations)) {
 		d, weight := policy.Destinations[name], 1
 		if d.Weight != nil {
 			weight = *d.Weight
 		}
-		c.destinations = append(c.destinations, plannedDestination{string(name), d.Address, weight, d.Region, d.Status})
+		c.destinations = append(c.destinations, plannedDestination{id: string(name), address: d.Address, weight: weight, region: d.Region, status: d.Status})
 	}
 	return c
 }
@@ -68,8 +76,8 @@ func newPlannedCluster(id string, policy *spec.Cluster) *plannedCluster {
 // withBackends is the cluster that a route's own backends make: the policy of
 // the named cluster of the same id, if there is one, and the backends as
 // destinations in the order given.
-func withBackends(id string, backends []spec.Address, named *plannedCluster) *plannedCluster {
-	c := &plannedCluster{id: id, policy: &spec.Cluster{}}
+func withBackends(id, layer string, backends []spec.Address, named *plannedCluster) *plannedCluster {
+	c := &plannedCluster{id: id, layer: layer, policy: &spec.Cluster{}}
 	if named != nil {
 		c.policy, c.blocked = named.policy, named.blocked
 	}
@@ -89,12 +97,4 @@ func (p *planner) lookUp(id string) *plannedCluster {
 		return v.cluster
 	}
 	return nil
-}
-
-// clusterLayer tells where a named cluster comes from.
-func (p *planner) clusterLayer(id string) string {
-	if p.decoding.get(clusterPrefix+id) != nil {
-		return layerOperator
-	}
-	return layerStatic
 }

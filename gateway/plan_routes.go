@@ -26,28 +26,43 @@ type plannedRoute struct {
 	serving kv.Rev      // of the version that is served
 }
 
-// judgeRoute makes an effective route: the operator's, else the static one. A
+// judgeRoute makes an effective route: the operator's, else the one that instances
+// announce, else the static one, else the one of instances that have just gone. A
 // route that is not enabled takes its id and serves nothing.
 func (p *planner) judgeRoute(key string) *verdict {
 	p.looked = nil
 	v := &verdict{}
-	static := p.static.Routes[idOf(key)]
+	static, fleet := p.static.Routes[idOf(key)], p.fleet(idOf(key))
+	hidden := ""
 	switch current := p.decoding.get(key); {
 	case current != nil:
 		p.judgeOperatorRoute(key, current, v)
-		if static != nil {
-			v.hidden = &plannedRoute{id: idOf(key), key: key, layer: layerStatic, spec: static, problem: hiddenByOperator}
+		hidden = hiddenByOperator
+		if fleet.isThere() {
+			v.hidden = append(v.hidden, &plannedRoute{id: fleet.id, key: key, layer: layerAnnounced, spec: fleet.route, problem: hidden})
 		}
+	case fleet.isThere():
+		p.judgeAnnouncedRoute(key, fleet, v)
+		hidden = hiddenByInstances
 	case static != nil:
 		p.judgeStaticRoute(key, static, v)
+	case fleet.lingers():
+		p.judgeAnnouncedRoute(key, fleet, v)
 	default:
 		return nil
+	}
+	if static != nil && hidden != "" {
+		v.hidden = append(v.hidden, &plannedRoute{id: idOf(key), key: key, layer: layerStatic, spec: static, problem: hidden})
 	}
 	v.looked = p.looked
 	return v
 }
 
-const hiddenByOperator = "an operator's route has this id"
+// Why a route of a lower layer is not served.
+const (
+	hiddenByOperator  = "an operator's route has this id"
+	hiddenByInstances = "instances announce the route of this id"
+)
 
 func (p *planner) judgeOperatorRoute(key string, current *decoded, v *verdict) {
 	use := p.judgeKey(key, v, func(d *decoded) spec.Faults {
@@ -101,16 +116,28 @@ func (p *planner) serve(r *plannedRoute, json []byte, v *verdict) {
 	case answersItself(r.spec):
 	case len(r.spec.Split) > 0:
 		r.split = p.splitOf(r.spec)
-		if !slices.ContainsFunc(r.split, func(c *plannedCluster) bool { return !c.blocked }) {
+		if !slices.ContainsFunc(r.split, func(c *plannedCluster) bool { return c.closedTo(r.spec) == "" }) {
 			r.blocked, r.problem = true, "no cluster of the split has a good version"
 		}
 	default:
 		r.cluster = p.clusterOf(r, v)
-		if r.cluster.blocked {
-			r.blocked, r.problem = true, fmt.Sprintf("cluster %q has no good version", r.cluster.id)
+		if why := r.cluster.closedTo(r.spec); why != "" {
+			r.blocked, r.problem = true, fmt.Sprintf("cluster %q %s", r.cluster.id, why)
 		}
 	}
 	v.sum = digestOf("route %s %v %s %v", r.id, r.blocked, json, r.cluster != nil && r.cluster.named)
+}
+
+// closedTo says why a route gets nobody of the cluster; empty: it does.
+func (c *plannedCluster) closedTo(r *spec.Route) string {
+	switch {
+	case c.blocked:
+		return "has no good version"
+	case c.guarded && !r.AllowAnonymous:
+		return "has instances that ask for a token (requireAuth or claims): " + refusal
+	default:
+		return ""
+	}
 }
 
 // answersItself tells whether a route needs no cluster.
@@ -123,21 +150,21 @@ func (p *planner) clusterOf(r *plannedRoute, v *verdict) *plannedCluster {
 	}
 	named := p.lookUp(r.id)
 	if named == nil || len(named.destinations) == 0 {
-		return withBackends(r.id, r.spec.Backends, named)
+		return withBackends(r.id, r.layer, r.spec.Backends, named)
 	}
-	own, other := r.layer, p.clusterLayer(r.id)
+	own, other := r.layer, named.layer
 	winner := "its backends"
 	if own == layerStatic {
 		winner = "the cluster's destinations"
 	}
 	v.notices = append(v.notices, spec.Fault{
 		Key: r.key, Field: "backends",
-		Problem: fmt.Sprintf("the %s cluster %q lists destinations too; %s are used, being the operator's", other, r.id, winner),
+		Problem: fmt.Sprintf("the %s cluster %q has destinations too; %s are used, being the operator's", other, r.id, winner),
 	})
 	if own == layerStatic {
 		return named
 	}
-	return withBackends(r.id, r.spec.Backends, named)
+	return withBackends(r.id, r.layer, r.spec.Backends, named)
 }
 
 // checkRoute finds what is wrong with a route beyond its own shape.
@@ -166,7 +193,7 @@ func (p *planner) checkRoute(key, layer string, r *spec.Route) spec.Faults {
 // same layer, so that neither can be meant to win.
 func (p *planner) clashes(id, layer string) bool {
 	named := p.lookUp(id)
-	return named != nil && len(named.destinations) > 0 && p.clusterLayer(id) == layer
+	return named != nil && len(named.destinations) > 0 && named.layer == layer
 }
 
 const noSuchCluster = "no such cluster"

@@ -153,7 +153,7 @@ func (t *Table) findCluster(id string) *cluster {
 // Degraded ones count, those that drain do not.
 func (c *cluster) live() (n int) {
 	for _, d := range c.destinations {
-		if d.weight > 0 && d.status != statusDraining && d.health.State().Usable() {
+		if d.weight > 0 && d.status != statusDraining && d.status != statusUnhealthy && d.health.State().Usable() {
 			n++
 		}
 	}

@@ -154,7 +154,7 @@ func (t *trial) next(err error) int {
 		if next := t.l.after(t.tried, &t.x.Request); next >= 0 {
 			return next
 		}
-		if err == errFull {
+		if triedNobody(err) {
 			return -1
 		}
 	}

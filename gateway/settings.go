@@ -13,6 +13,7 @@ type settings struct {
 	ready    spec.Ready
 	headers  spec.Headers
 	logging  spec.Logging
+	announce spec.Announce
 }
 
 // judgeSection finds which version of a section counts.
@@ -62,6 +63,8 @@ func (s *settings) set(value any) {
 		s.headers = *v
 	case *spec.Logging:
 		s.logging = *v
+	case *spec.Announce:
+		s.announce = *v
 	}
 }
 

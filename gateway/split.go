@@ -38,7 +38,7 @@ func (c *compiler) newSplit(planned *plannedRoute, before *split) *split {
 		cluster := planned.split[i]
 		p := part{headers: routing.NewMatches(share.Headers), cookies: routing.NewMatches(share.Cookies)}
 		target := balance.Target{Address: cluster.id}
-		if !cluster.blocked {
+		if cluster.closedTo(planned.spec) == "" {
 			target.Weight = share.Weight
 			p.cluster = c.clustered.get(clusterPrefix + cluster.id)
 			p.way = c.plan.settings.way(planned.spec, cluster.policy)

@@ -80,13 +80,13 @@ type RouteStatus struct {
 	Hosts       []string `json:"hosts" doc:"host patterns; none: any host"`
 	Path        string   `json:"path" doc:"template, or ~ and the expression"`
 	Target      string   `json:"target" doc:"a cluster, addresses, or what it answers"`
-	Source      string   `json:"source" doc:"operator or static"`
-	Rev         string   `json:"rev" doc:"revision of the key; empty for a static route"`
+	Source      string   `json:"source" doc:"operator, announced or static"`
+	Rev         string   `json:"rev" doc:"revision of the key; empty for a route that no operator wrote"`
 	State       string   `json:"state" doc:"live, shadowed (gets no request) or invalid"`
 	Problem     string   `json:"problem,omitempty" doc:"why it is shadowed or invalid"`
 	Maintenance bool     `json:"maintenance,omitempty" doc:"its requests are turned away, but for clients that are let through"`
-	Hidden      bool     `json:"hidden,omitempty" doc:"shadowed since an operator's route has its id"`
-	ServingRev  string   `json:"servingRev,omitempty" doc:"revision of the version that is served; absent for a static route and for one that answers 503"`
+	Hidden      bool     `json:"hidden,omitempty" doc:"shadowed since a route of a higher layer has its id"`
+	ServingRev  string   `json:"servingRev,omitempty" doc:"revision of the version that is served; absent for a route that no operator wrote and for one that answers 503"`
 }
 
 // Routes lists live, invalid and shadowed routes by id.
@@ -96,8 +96,8 @@ func (t *Table) Routes() []RouteStatus {
 		if v.route != nil {
 			rows = append(rows, t.status(t.routes.get(key)))
 		}
-		if v.hidden != nil {
-			row := v.hidden.status()
+		for _, hidden := range v.hidden {
+			row := hidden.status()
 			row.State, row.Hidden = stateShadowed, true
 			rows = append(rows, row)
 		}

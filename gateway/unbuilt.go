@@ -35,7 +35,7 @@ var refusedInCluster = []setting[spec.Cluster]{
 
 // builtSections are the sections under gateway/config/ that this version acts
 // on.
-var builtSections = map[string]bool{"timeouts": true, "ready": true, "headers": true, "logging": true}
+var builtSections = map[string]bool{"timeouts": true, "ready": true, "headers": true, "logging": true, "announce": true}
 
 // settingsIn gives a fault with problem for each setting that value sets.
 func settingsIn[T any](key string, value *T, settings []setting[T], problem string) spec.Faults {

@@ -12,17 +12,18 @@ const (
 // ChangedSince gives the keys of both planes that were put or deleted on the way from
 // before to v, each once, in ascending order; none if the two are one. A key may be among
 // them that ended as it began. ok is false when v does not come from before, or
-// does not remember so far back: a view remembers hundreds of commits, and as many changes of
-// ephemeral keys; one that was read from disk or from the past none. The reader has to read
-// all of v then.
+// does not remember so far back: a view remembers hundreds of commits, one that was read
+// from disk or from the past none. The reader has to read all of v then. Of ephemeral keys
+// that can always be told: where too much has changed for it to be remembered, the two
+// are compared.
 func (v View) ChangedSince(before View) (keys []Key, ok bool) {
 	keys, ok = v.trail.since(before.head.Hash, v.head.Hash)
 	if !ok {
 		return nil, false
 	}
-	own, ok := v.own.trail.since(before.own.mark, v.own.mark)
-	if !ok {
-		return nil, false
+	own, remembered := v.own.trail.since(before.own.mark, v.own.mark)
+	if !remembered {
+		own = v.own.differences(before.own)
 	}
 	if len(own) > 0 {
 		keys = append(keys, own...)
@@ -47,6 +48,30 @@ func (t trail) since(since, end Hash) (keys []Key, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// differences are the keys whose entries are not the same in two states, in order.
+func (o owned) differences(before owned) (keys []Key) {
+	next, old := o.below(""), before.below("")
+	is, some := next()
+	was, someOld := old()
+	for some || someOld {
+		switch {
+		case !someOld || some && is.Key < was.Key:
+			keys = append(keys, is.Key)
+			is, some = next()
+		case !some || was.Key < is.Key:
+			keys = append(keys, was.Key)
+			was, someOld = old()
+		default:
+			if is != was {
+				keys = append(keys, is.Key)
+			}
+			is, some = next()
+			was, someOld = old()
+		}
+	}
+	return keys
 }
 
 // trail is the latest changes that led to a view, in two generations: when the

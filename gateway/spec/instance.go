@@ -35,7 +35,7 @@ func (i *Instance) check(c *checks) {
 	if c.exclusive(choice{"address", i.Address != ""}, choice{"tunnel", i.Tunnel}) == 0 {
 		c.fault("address", "is missing: where the instance is reached, unless tunnel is true")
 	}
-	if i.Path != "" && i.Path.Template().Literals() == 0 {
+	if i.Path != "" && !i.Path.Template().begins(Literal) {
 		c.fault("path", "an announcement cannot own the root: begin with a segment of its own")
 	}
 	checkRemoved(c, i.Path, i.PathRemovePrefix)

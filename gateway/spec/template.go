@@ -219,6 +219,37 @@ func (t Template) Parameters() int { return t.count(Parameter) }
 // CatchAll says whether the last segment is a catch-all.
 func (t Template) CatchAll() bool { return t.count(CatchAll) > 0 }
 
+// begins says whether the first segment is of a kind. The root has none.
+func (t Template) begins(k SegmentKind) bool { return len(t.Segments) > 0 && t.Segments[0].Kind == k }
+
+// Shape is equal for templates that match the same paths: String without the names
+// of parameters.
+func (t Template) Shape() string {
+	anonymous := Template{Segments: slices.Clone(t.Segments)}
+	for i, s := range anonymous.Segments {
+		if s.Kind != Literal {
+			anonymous.Segments[i].Text = ""
+		}
+	}
+	return anonymous.String()
+}
+
+// Overlaps says whether there is a path that both templates may match.
+func (t Template) Overlaps(other Template) bool {
+	a, b := t.Segments, other.Segments
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].Kind == CatchAll || b[0].Kind == CatchAll:
+			return true
+		case a[0].Kind == Literal && b[0].Kind == Literal && !strings.EqualFold(a[0].Text, b[0].Text):
+			return false
+		}
+		a, b = a[1:], b[1:]
+	}
+	rest := append(slices.Clone(a), b...)
+	return len(rest) == 0 || rest[0].Kind == CatchAll
+}
+
 func (t Template) count(k SegmentKind) (n int) {
 	for _, s := range t.Segments {
 		if s.Kind == k {
