@@ -18,10 +18,12 @@ func (p *program) clusters() *urfave.Command {
 		withNode(&urfave.Command{
 			Name: "list", Usage: "list the live clusters, as the agent that answers sees them",
 			Description: "BREAKER is - where the cluster asks for none, and USED how many of its destinations get requests.",
+			Flags:       []urfave.Flag{allFlag()},
 			Action:      p.runClustersList,
 		}),
 		withNode(&urfave.Command{
 			Name: "show", Usage: "show the destinations of a cluster, and its breaker", ArgsUsage: "CLUSTER",
+			Flags:  []urfave.Flag{allFlag()},
 			Action: p.runClustersShow,
 		}),
 		withNode(&urfave.Command{
@@ -37,6 +39,9 @@ func (p *program) runClustersList(c *urfave.Context) error {
 	s, err := p.session(c)
 	if err != nil {
 		return err
+	}
+	if c.Bool("all") {
+		return s.listAll(c)
 	}
 	var list api.ClusterList
 	if err := s.agent.fetch(c.Context, request{method: http.MethodGet, path: "/v1/clusters"}, &list); err != nil {
@@ -55,20 +60,25 @@ func (p *program) runClustersList(c *urfave.Context) error {
 func clusterTable(clusters []gateway.LiveCluster, style style) table {
 	t := table{head: []string{"ID", "SOURCE", "BALANCING", "BREAKER", "USED", "INFLIGHT"}}
 	for _, cl := range clusters {
-		used := 0
-		for _, d := range cl.Destinations {
-			if d.Use == "yes" {
-				used++
-			}
-		}
-		usage := fmt.Sprintf("%d/%d", used, len(cl.Destinations))
-		if cl.Panic {
-			usage += " (panic)"
-		}
-		t.rows = append(t.rows, []string{cl.ID, cl.Source, cl.Balancing, breakerState(cl.Breaker), usage, inFlight(cl.InFlight, cl.MaxConcurrent)})
+		t.rows = append(t.rows, []string{cl.ID, cl.Source, cl.Balancing, breakerState(cl.Breaker), usageOf(cl), inFlight(cl.InFlight, cl.MaxConcurrent)})
 	}
 	t.paint = paintBreaker(style)
 	return t
+}
+
+// usageOf is how many of the destinations get requests.
+func usageOf(cl gateway.LiveCluster) string {
+	used := 0
+	for _, d := range cl.Destinations {
+		if d.Use == "yes" {
+			used++
+		}
+	}
+	usage := fmt.Sprintf("%d/%d", used, len(cl.Destinations))
+	if cl.Panic {
+		usage += " (panic)"
+	}
+	return usage
 }
 
 func breakerState(b *gateway.ForwardBreaker) string {
@@ -107,6 +117,9 @@ func (p *program) runClustersShow(c *urfave.Context) error {
 		return err
 	}
 	id := c.Args().First()
+	if c.Bool("all") {
+		return s.showAll(c, id)
+	}
 	var cl gateway.LiveCluster
 	r := request{method: http.MethodGet, path: "/v1/clusters/" + segment(id), next: "agent clusters list"}
 	if err := s.agent.fetch(c.Context, r, &cl); err != nil {
@@ -118,7 +131,7 @@ func (p *program) runClustersShow(c *urfave.Context) error {
 		}
 		t := table{head: []string{"DESTINATION", "WEIGHT", "INFLIGHT", "HEALTH", "USED", "WHY"}, paint: paintBreaker(s.out.style)}
 		for _, d := range cl.Destinations {
-			t.rows = append(t.rows, []string{d.Address, fmt.Sprint(d.Weight), inFlight(d.InFlight, cl.MaxConnections), d.Health, d.Use, d.Why})
+			t.rows = append(t.rows, []string{d.Address, fmt.Sprint(d.Weight), inFlight(d.InFlight, cl.MaxConnections), judgedHealth(d), d.Use, d.Why})
 		}
 		return t.write(w)
 	})
@@ -159,14 +172,14 @@ func (p *program) runResetBreaker(c *urfave.Context) error {
 	})
 }
 
-// liveNodes are the names of the nodes that live.
+// liveNodes are the names of the nodes that live and run a gateway.
 func (s *session) liveNodes(c *urfave.Context) (names []string, err error) {
 	var list api.MemberList
 	if err := s.agent.fetch(c.Context, request{method: http.MethodGet, path: "/v1/members"}, &list); err != nil {
 		return nil, err
 	}
 	for _, m := range list.Members {
-		if m.Status == api.StatusAlive || m.Status == api.StatusSuspect {
+		if (m.Status == api.StatusAlive || m.Status == api.StatusSuspect) && !m.NoGateway {
 			names = append(names, m.Node)
 		}
 	}
