@@ -22,7 +22,7 @@ import (
 
 func (p *program) announce() *urfave.Command {
 	return &urfave.Command{
-		Name: "announce", Usage: "announce a service for as long as its command runs", ArgsUsage: "[COMMAND [ARGUMENT...]]",
+		Name: "announce", Usage: "announce a service for as long as its command runs", ArgsUsage: "[COMMAND...]",
 		Description: "Runs COMMAND, announces it to the gateways of the cluster once it answers, and withdraws it when it ends. On\n" +
 			"SIGTERM and SIGINT all gateways confirm first that they are done with it, and then COMMAND gets the signal, so\n" +
 			"that no request fails; a second signal goes to it at once. HUP, USR1 and USR2 are passed on. COMMAND ends with\n" +

@@ -33,9 +33,10 @@ type wrapper struct {
 	announcer *announce.Announcer
 
 	signals chan os.Signal
-	begun   chan begin // the announcement has begun, or has failed for good
-	cancel  context.CancelCauseFunc
-	drained chan struct{} // closed when the gateways are done
+	begun   chan begin              // the announcement has begun, or has failed for good
+	over    bool                    // begun has told
+	cancel  context.CancelCauseFunc // ends the wait before the announcement
+	drained chan struct{}           // closed when the gateways are done
 	stop    syscall.Signal
 }
 
@@ -73,7 +74,8 @@ func (w *wrapper) begin(ctx context.Context) {
 	}
 	var a *announce.Announcer
 	if err == nil {
-		a, err = announce.Start(ctx, w.config)
+		// From here on gateways may know the service, and it has to be drained: no signal cuts this short.
+		a, err = announce.Start(context.Background(), w.config)
 	}
 	w.begun <- begin{a, err}
 }
@@ -118,11 +120,12 @@ func (w *wrapper) run(exited <-chan error) error {
 				return interrupted{s.(syscall.Signal)}
 			}
 		case b := <-w.begun:
+			w.announcer, w.over = b.announcer, true
 			if w.stop != 0 {
-				w.announcer = b.announcer // it came too late, and ends with the rest
+				go w.drainFirst(b.announcer)
 				continue
 			}
-			if w.announcer = b.announcer; b.announcer != nil {
+			if b.announcer != nil {
 				ended = b.announcer.Done()
 				continue
 			}
@@ -165,17 +168,12 @@ func (w *wrapper) obey(s syscall.Signal) (over bool) {
 		return true
 	default:
 		w.stop = s
-		w.cancelBegin()
-		go w.drainFirst(w.announcer)
+		w.cancel(interrupted{s})
+		if w.over {
+			go w.drainFirst(w.announcer)
+		}
 	}
 	return false
-}
-
-// cancelBegin ends what has not begun yet. An announcement that has begun goes on.
-func (w *wrapper) cancelBegin() {
-	if w.announcer == nil {
-		w.cancel(interrupted{w.stop})
-	}
 }
 
 // drainFirst lets the gateways finish with the service. What went wrong with that the announcer's log says, or the error.

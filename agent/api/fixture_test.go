@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"grapevine/agent/announcing"
 	"grapevine/agent/api"
 	"grapevine/gateway"
 	"grapevine/kv"
@@ -32,6 +33,7 @@ type node struct {
 	t       *testing.T
 	store   *kv.Store
 	gateway *gateway.Gateway
+	leases  *announcing.Leases
 	api     *api.API
 	log     *safeBuffer
 
@@ -46,6 +48,8 @@ type setup struct {
 	api.Options
 	kv   kv.Options
 	idle bool
+	// most is how many instances may be announced; 0 is the default.
+	most int
 	// around stands between the API and its log.
 	around func(api.Log) api.Log
 }
@@ -56,7 +60,7 @@ func startNode(t *testing.T, changes ...func(*setup)) *node {
 	var s setup
 	s.Logger = slog.New(slog.NewTextHandler(n.log, nil))
 	s.Node = func() api.Node {
-		return api.Node{ID: "01j00000000000000000000000", Name: "test", Version: "0", Listeners: map[string]string{}}
+		return api.Node{ID: nodeID, Name: "test", Version: "0", Listeners: map[string]string{}}
 	}
 	s.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") })
 	for _, change := range changes {
@@ -66,6 +70,7 @@ func startNode(t *testing.T, changes ...func(*setup)) *node {
 	n.api = api.New(s.Options)
 	n.tcp = n.serve(api.TCP, "tcp", "127.0.0.1:0")
 	n.socket = n.serve(api.Socket, "unix", filepath.Join(t.TempDir(), "s"))
+	t.Cleanup(n.leases.Close)
 	t.Cleanup(n.api.Close) // before the servers, whose watches it ends
 	return n
 }
@@ -98,7 +103,33 @@ func (n *node) open(s *setup) {
 	if s.Gateway == nil {
 		s.Gateway = n.gateway
 	}
+	n.openLeases(s)
 }
+
+const nodeID = "01j00000000000000000000000"
+
+// openLeases lets instances be announced; no gateway is waited for.
+func (n *node) openLeases(s *setup) {
+	n.t.Helper()
+	own, err := n.store.Own(nodeID)
+	if err == nil {
+		_, err = own.Begin(0)
+	}
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.leases = announcing.New(announcing.Options{Node: nodeID, Own: own, Store: n.store, Gateways: noGateways{}, Logger: s.Logger, Most: s.most})
+	s.Leases = n.leases
+	n.background(func(context.Context) { n.leases.Run() })
+	n.t.Cleanup(n.leases.Close)
+}
+
+// noGateways is a cluster in which none is.
+type noGateways struct{}
+
+func (noGateways) Gateways() ([]announcing.Node, <-chan struct{})              { return nil, nil }
+func (noGateways) Applied(context.Context, string, kv.OwnerMark) error         { return nil }
+func (noGateways) Drained(context.Context, string, kv.Key, kv.OwnerMark) error { return nil }
 
 // background runs part until the test ends.
 func (n *node) background(part func(context.Context)) {

@@ -69,6 +69,7 @@ func instanceOperations() []operation {
 		{
 			name: "undrainInstance", method: http.MethodDelete, path: "/v1/instances/{route}/{instance}/drain", serve: (*API).undrainInstance,
 			summary: "Let a drained instance get requests again",
+			params:  []param{timeoutParam},
 			answers: []answer{{status: 200, text: "it does", document: Undrained{}}, badRequest, noSuchInstance, refused, unreachable},
 		},
 	}
@@ -168,7 +169,7 @@ func (a *API) atOwner(c *call, here func(kv.Key) error) error {
 	}
 	other, err := a.Cluster.Ask(owner)
 	if err != nil {
-		return &UnreachableError{Node: owner, Err: fmt.Errorf("it announces the instance, and is no member: %w", err)}
+		return &UnreachableError{Node: owner, Err: fmt.Errorf("it announces the instance, and is no member: %v", err)} // whatever kind of error that is
 	}
 	return a.pass(c, operation{}, other)
 }

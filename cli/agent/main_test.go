@@ -18,6 +18,9 @@ const freeGossip = "127.0.0.1:0"
 // TestMain makes this test binary stand in for the program, with the race detector in it: a script that calls agent
 // calls main.
 func TestMain(m *testing.M) {
+	if address := os.Getenv(serviceVariable); address != "" && len(os.Args) == 1 {
+		runService(address)
+	}
 	os.Setenv("AGENT_GOSSIP", freeGossip)
 	testscript.Main(m, map[string]func(){"agent": main})
 }
