@@ -31,8 +31,9 @@ type streams struct {
 	dial    Dial
 	server  func() string // this node's id in raft
 
-	mu   sync.Mutex // guards all below
-	open map[*stream]struct{}
+	mu    sync.Mutex // guards all below
+	open  map[*stream]struct{}
+	dials map[*dialing]struct{} // under way
 	// up is what dials live under, nil while there is to be no connection.
 	up   context.Context
 	down context.CancelFunc
@@ -45,7 +46,7 @@ func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
 
 func newStreams(listener net.Listener, own string, dial Dial, server func() string) *streams {
-	s := &streams{Listener: listener, address: address(own), dial: dial, server: server}
+	s := &streams{Listener: listener, address: address(own), dial: dial, server: server, dials: map[*dialing]struct{}{}}
 	s.resume()
 	return s
 }
@@ -82,23 +83,71 @@ func (s *streams) Accept() (net.Conn, error) {
 }
 
 func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	s.mu.Lock()
-	up := s.up
-	s.mu.Unlock()
-	if up == nil {
-		return nil, net.ErrClosed
-	}
-	ctx, cancel := context.WithTimeout(up, timeout)
-	defer cancel()
 	server, address, ok := strings.Cut(string(to), addressMark)
 	if !ok || len(server) > maxServerID {
 		return nil, fmt.Errorf("raft: %q is no server id with an address", to)
 	}
+	ctx, end := s.begin(place{server, address}, timeout)
+	if ctx == nil {
+		return nil, net.ErrClosed
+	}
+	defer end()
 	conn, err := s.dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	return s.track(&stream{Conn: conn, of: s, greeting: append([]byte{byte(len(server))}, server...)})
+	return s.track(&stream{Conn: conn, of: s, to: place{server, address}, greeting: append([]byte{byte(len(server))}, server...)})
+}
+
+// place is a server where it was when it was dialled.
+type place struct{ server, address string }
+
+// former tells whether it is a server's, which is elsewhere now.
+func (p place) former(server, address string) bool { return p.server == server && p.address != address }
+
+// dialing is a dial under way.
+type dialing struct {
+	to     place
+	cancel context.CancelFunc
+}
+
+// begin gives what a dial lives under, until end; nil while there is to be no connection.
+func (s *streams) begin(to place, timeout time.Duration) (ctx context.Context, end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up == nil {
+		return nil, nil
+	}
+	d := &dialing{to: to}
+	ctx, d.cancel = context.WithTimeout(s.up, timeout)
+	s.dials[d] = struct{}{}
+	return ctx, func() {
+		d.cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.dials, d)
+	}
+}
+
+// leave ends what goes to a server at other addresses than its present one: raft would wait
+// there for an answer, for as long as a call may take, before it looks at the address again.
+func (s *streams) leave(server, address string) {
+	s.mu.Lock()
+	for d := range s.dials {
+		if d.to.former(server, address) {
+			d.cancel()
+		}
+	}
+	var former []net.Conn
+	for conn := range s.open {
+		if conn.to.former(server, address) {
+			former = append(former, conn.Conn)
+		}
+	}
+	s.mu.Unlock()
+	for _, conn := range former {
+		conn.Close()
+	}
 }
 
 // addressMark stands between a server's id and its address, on the way from the
@@ -150,6 +199,7 @@ type stream struct {
 	net.Conn
 	of       *streams
 	accepted bool
+	to       place // unless it was accepted
 	// greeting goes before what is written first. It is for the goroutine that writes,
 	// and greeted for the one that reads.
 	greeting []byte

@@ -115,6 +115,7 @@ func (t *transport) forward(i *instance) {
 // by is the state after this one. It reports whether the instance may go on.
 func (t *transport) pass(i *instance, call raft.RPC) bool {
 	t.peers.heard(raft.ServerID(caller(call.Command)))
+	t.follow(call.Command)
 	install, isInstall := call.Command.(*raft.InstallSnapshotRequest)
 	isThere := false
 	if call.Reader != nil {
@@ -260,6 +261,24 @@ func (t *transport) to(id raft.ServerID, address raft.ServerAddress) raft.Server
 		}
 	}
 	return addressOf(id, address)
+}
+
+// follow leaves the former addresses of a server that asks for votes: it hears of no leader, and
+// this one may be waiting for it where it was.
+func (t *transport) follow(command any) {
+	switch command.(type) {
+	case *raft.RequestPreVoteRequest, *raft.RequestVoteRequest:
+	default:
+		return
+	}
+	if t.resolve == nil {
+		return
+	}
+	if server := caller(command); server != "" {
+		if address, ok := t.resolve(server); ok {
+			t.streams.leave(server, address)
+		}
+	}
 }
 
 // TimeoutNow has a server begin an election.

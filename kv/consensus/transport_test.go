@@ -6,6 +6,7 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -122,6 +123,48 @@ func TestStreamsCloseAll(t *testing.T) {
 		}
 		if _, err := s.Dial("b@10.0.0.2:1", 1e9); err == nil {
 			t.Error("closed streams dial")
+		}
+	})
+}
+
+// Who waits for a server where it was is let go, whether it is dialling or waits for an answer,
+// and nobody else is.
+func TestStreamsLeaveFormerAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := memnet.New(1)
+		listen := func(host string) net.Listener {
+			listener, err := network.Host(host).Listen(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return listener
+		}
+		s := newStreams(listen("10.0.0.1"), "10.0.0.1:1", network.Host("10.0.0.1").Dial, func() string { return "a" })
+		defer s.Close()
+		defer listen("10.0.0.2").Close()
+		defer listen("10.0.0.3").Close()
+		var conns []net.Conn
+		for _, to := range []raft.ServerAddress{"b@10.0.0.2:1", "b@10.0.0.3:1", "c@10.0.0.2:1"} {
+			conn, err := s.Dial(to, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, conn)
+		}
+		began, dialled := time.Now(), make(chan error, 1)
+		go func() {
+			_, err := s.Dial("b@10.0.0.9:1", time.Minute) // nobody is there
+			dialled <- err
+		}()
+		<-time.After(time.Second)
+		s.leave("b", "10.0.0.3:1")
+		if err := <-dialled; err == nil || time.Since(began) != time.Second {
+			t.Errorf("the dial ended after %v: %v", time.Since(began), err)
+		}
+		for i, closed := range []bool{true, false, false} {
+			if _, err := conns[i].Write([]byte("x")); (err != nil) != closed {
+				t.Errorf("connection %d: %v", i, err)
+			}
 		}
 	})
 }
