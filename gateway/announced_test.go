@@ -2,9 +2,7 @@ package gateway_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -433,13 +431,3 @@ func TestLastInstanceComesBack(t *testing.T) {
 		t.Errorf("served %v after it was added", took)
 	}
 }
-
-func asJSON(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
-}
-
-var _ = http.StatusOK

@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"grapevine/kv"
+)
+
+// A change of one instance among 10,000 touches its route alone.
+func TestOneOfManyInstances(t *testing.T) {
+	for _, routes := range []int{1000, 1} {
+		store, err := kv.Open(kv.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		own, err := store.Own("node1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := func(i int) kv.Key { return kv.Key(fmt.Sprintf("%sr%d/%d", instancePrefix, i%routes, i)) }
+		put := func(i, weight int) {
+			value := fmt.Appendf(nil, `{"path":"/r%d/{**rest}","address":"http://10.0.%d.%d:1","weight":%d}`, i%routes, i/250, i%250, weight)
+			if err := own.Put(key(i), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 10_000 {
+			put(i, 1)
+		}
+		g := New(Options{Source: store, Keeper: store})
+		started := time.Now()
+		if err := g.Load(); err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		t.Logf("%d routes: the first table took %v", routes, time.Since(started))
+		var least time.Duration
+		for i := range 20 {
+			switch i % 3 {
+			case 0:
+				put(i, 2)
+			case 1:
+				if err := own.Drain(key(i)); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if err := own.Withdraw(key(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			started := time.Now()
+			g.refresh()
+			if took := time.Since(started); least == 0 || took < least {
+				least = took
+			}
+			if n := len(g.live.changes); n != 3 { // its fleet, cluster and route
+				t.Fatalf("%d verdicts changed; want 3: %v", n, g.live.changes)
+			}
+		}
+		t.Logf("%d routes: a change took %v", routes, least)
+		before := g.Table()
+		if err := own.Put("gateway/health/x", []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		if g.refresh(); g.Table() != before {
+			t.Error("a key that is no concern of the gateway's made a table")
+		}
+		if !g.view.Is(store.View()) {
+			t.Error("the view of now is not served")
+		}
+	}
+}
