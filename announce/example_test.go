@@ -4,63 +4,89 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"grapevine/announce"
 	"grapevine/announce/announcetest"
 )
 
-// A service that listens, announces itself, and on SIGTERM drains and stops.
+// A service that listens, announces itself, and on SIGTERM or the end of its context drains and stops.
 func ExampleListenAndServe() {
-	server := &http.Server{Addr: ":8080", Handler: http.FileServer(http.Dir("/srv"))}
-	err := announce.ListenAndServe(context.Background(), server, announce.Config{
-		Route: "warehouse", Path: "/warehouse/{**catch-all}", PathRemovePrefix: "/warehouse",
-		Address: "http://" + os.Getenv("HOST_IP") + ":8080",
+	agent, address, stop := exampleAgent() // a service leaves Agent empty
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: http.NotFoundHandler()}
+	err := announce.ListenAndServe(ctx, server, announce.Config{
+		Agent: address, Route: "warehouse", Path: "/warehouse/{**catch-all}", PathRemovePrefix: "/warehouse",
+		Address: "http://127.0.0.1:{port}",
+		OnChange: func(s announce.Status) {
+			if s.Applied == 3 {
+				cancel() // enough for an example
+			}
+		},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	fmt.Println(err, agent.Drains("warehouse"))
+	// Output: <nil> 1
 }
 
 // A service that has a server of its own announces beside it.
 func ExampleStart() {
+	_, address, stop := exampleAgent()
+	defer stop()
 	a, err := announce.Start(context.Background(), announce.Config{
-		Route: "warehouse", Path: "/warehouse/{**catch-all}", Address: "http://10.0.0.5:8080", Version: "1.2.0",
+		Agent: address, Route: "warehouse", Path: "/warehouse/{**catch-all}", Address: "http://10.0.0.5:8080", Version: "1.2.0",
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer a.Close() // drains, and stops the server afterwards
 	select {
 	case <-a.Ready():
-		log.Print("every gateway serves it")
+		fmt.Println("every gateway serves it")
 	case <-a.Done():
 		log.Fatal(a.Err())
 	}
+	if err := a.Close(); err != nil { // before the server stops
+		log.Print(err)
+	}
+	// Output: every gateway serves it
 }
 
-// A service says that it is busy before it fails.
+// A service says how it is before it fails.
 func ExampleAnnouncer_SetStatus() {
+	_, address, stop := exampleAgent()
+	defer stop()
 	a, err := announce.Start(context.Background(), announce.Config{
-		Route: "warehouse", Path: "/warehouse/{**catch-all}", Address: "http://10.0.0.5:8080",
+		Agent: address, Route: "warehouse", Path: "/warehouse/{**catch-all}", Address: "http://10.0.0.5:8080",
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer a.Close()
-	queue := make(chan int, 1000)
-	if len(queue) > 900 {
-		a.SetStatus(announce.Degraded) // requests go to the others while there are any
+	queued := 950
+	if queued > 900 { // requests go to the others while there are any
+		fmt.Println(a.SetStatus(announce.Degraded))
 	}
+	// Output: <nil>
 }
 
-// The tests of a service need no agent.
-func Example_test() {
-	agent := announcetest.New() // in a test: announcetest.Start(t)
-	server := http.Server{Handler: agent}
-	defer server.Close()
-
-	fmt.Println(len(agent.Instances()), "instances,", agent.Drains("warehouse"), "drained")
-	// Output: 0 instances, 0 drained
+// exampleAgent is an agent where there is no test to start it for; tests have announcetest.Start.
+func exampleAgent() (agent *announcetest.Agent, address string, stop func()) {
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		log.Fatal(err)
+	}
+	socket := filepath.Join(dir, "agent.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent = announcetest.New()
+	go http.Serve(l, agent)
+	return agent, "unix://" + socket, func() {
+		l.Close()
+		os.RemoveAll(dir)
+	}
 }
