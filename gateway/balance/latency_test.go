@@ -143,14 +143,9 @@ func TestLatencyOfWhatDoesNotAnswer(t *testing.T) {
 			t.Errorf("given up after a second: %.2f", share)
 		}
 		<-time.After(10 * time.Second) // 1 s has become 368 ms
-		targets[0].Load.Answered(500 * ms)
+		targets[0].Load.Answered(200 * ms)
 		targets[1].Load.Waited(ms)
-		if share := shareOf(b, 1); share < 0.9 {
-			t.Errorf("368 ms beside 500: %.2f", share)
-		}
-		targets[0].Load.Answered(0)
-		targets[0].Load.Waited(390 * ms)
-		if share := shareOf(b, 1); share < 0.3 {
+		if share := shareOf(b, 1); share > 0 {
 			t.Errorf("given up after 1 ms: as good as if it had answered then: %.2f", share)
 		}
 	})

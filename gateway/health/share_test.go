@@ -27,8 +27,10 @@ type town struct {
 	mu      sync.Mutex
 	dead    map[string]bool
 	said    map[health.Subject]map[string]health.Finding
-	deaf    map[string]bool // hear nothing of what is said
-	full    bool            // nobody can say anything
+	deaf    map[string]bool            // hear nothing of what is said
+	full    bool                       // nobody can say anything
+	ever    map[string]map[string]bool // by node: the addresses that it has ever spoken of
+	retreat int                        // how often something was taken back
 	changed chan struct{}
 }
 
@@ -58,7 +60,7 @@ func fewAsk(n int) health.Policy {
 func openTown(t *testing.T, nodes, sites int, policy health.Policy) *town {
 	w := &town{
 		t: t, nodes: map[string]*townsman{}, dead: map[string]bool{}, deaf: map[string]bool{},
-		said: map[health.Subject]map[string]health.Finding{}, changed: make(chan struct{}),
+		ever: map[string]map[string]bool{}, said: map[health.Subject]map[string]health.Finding{}, changed: make(chan struct{}),
 	}
 	for range sites {
 		w.sites = append(w.sites, newSite("200"))
@@ -137,7 +139,14 @@ func (n *townsman) Tell(f health.Finding) error {
 	if n.town.full {
 		return errors.New("the number of keys of this node is 10001, more than 10000")
 	}
+	if f.Good+f.Bad == 0 {
+		n.town.t.Errorf("%s speaks of %s before it has an answer", n.id, f.Address)
+	}
 	n.town.change(func() {
+		if n.town.ever[n.id] == nil {
+			n.town.ever[n.id] = map[string]bool{}
+		}
+		n.town.ever[n.id][f.Address] = true
 		if n.town.said[f.Subject] == nil {
 			n.town.said[f.Subject] = map[string]health.Finding{}
 		}
@@ -147,7 +156,10 @@ func (n *townsman) Tell(f health.Finding) error {
 }
 
 func (n *townsman) Withdraw(s health.Subject) {
-	n.town.change(func() { delete(n.town.said[s], n.id) })
+	n.town.change(func() {
+		delete(n.town.said[s], n.id)
+		n.town.retreat++
+	})
 }
 
 // kill ends a node without a word.
@@ -394,6 +406,10 @@ func TestOwnFailuresOutrank(t *testing.T) {
 		if got := cut.members[0].State(); got != health.Unhealthy {
 			t.Errorf("its own requests fail, and so does its check: %v", got)
 		}
+		<-time.After(2 * doubtFor)
+		if got := cut.members[0].State(); got != health.Unhealthy {
+			t.Errorf("what it found itself holds until it finds something else: %v", got)
+		}
 		cut.mu.Lock()
 		cut.cutOff[0] = false
 		cut.mu.Unlock()
@@ -420,6 +436,9 @@ func TestFlappingNodesMoveNothing(t *testing.T) {
 		w := openTown(t, 8, 10, fewAsk(2))
 		<-time.After(30 * time.Second)
 		from := time.Now()
+		w.mu.Lock()
+		w.retreat = 0
+		w.mu.Unlock()
 		for i := range 40 {
 			w.change(func() { w.dead["node3"] = i%2 == 0 })
 			<-time.After(2 * time.Second)
@@ -427,6 +446,11 @@ func TestFlappingNodesMoveNothing(t *testing.T) {
 		for i := range w.sites {
 			w.want(i, health.Healthy)
 		}
+		w.mu.Lock()
+		if w.retreat > 0 {
+			t.Errorf("%d times something was taken back", w.retreat)
+		}
+		w.mu.Unlock()
 		// Two for each, one more for those of the restless node, and a few at most beside.
 		if n := w.total(from); n > 10*80*3 {
 			t.Errorf("%d checks in 80 s of 10 destinations; want about 1,600 to 2,000", n)
@@ -435,6 +459,55 @@ func TestFlappingNodesMoveNothing(t *testing.T) {
 			if lines := n.log.count("destination is unhealthy"); lines > 0 {
 				t.Errorf("%s said %d times that one is unhealthy", n.id, lines)
 			}
+		}
+	})
+}
+
+// doubtFor is how long a node asks for itself after it has doubted.
+const doubtFor = time.Minute
+
+// Who takes over does not take out what loses one answer: that it was well until now
+// still speaks for it.
+func TestWhoTakesOverPresumesWhatWas(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		w := openTown(t, 3, 1, fewAsk(2))
+		<-time.After(30 * time.Second)
+		last := w.listener(0)
+		for _, id := range w.sayers(0) {
+			w.kill(id)
+		}
+		from := time.Now()
+		w.sites[0].is("500")
+		for w.since(0, from)[last] == 0 {
+			<-time.After(10 * time.Millisecond)
+		}
+		w.sites[0].is("200")
+		for range 100 {
+			w.want(0, health.Healthy)
+			<-time.After(50 * time.Millisecond)
+		}
+	})
+}
+
+// A node that has just started, and sees nobody so far, says nothing of what others
+// ask.
+func TestWhoStartsSaysNothingYet(t *testing.T) {
+	inFakeTime(t, func(t *testing.T) {
+		w := openTown(t, 6, 20, fewAsk(2))
+		<-time.After(30 * time.Second)
+		w.change(func() { w.deaf["new"] = true })
+		w.open("new", fewAsk(2))
+		<-time.After(3 * time.Second)
+		w.change(func() { delete(w.deaf, "new") })
+		<-time.After(30 * time.Second)
+		speaks := 0
+		for i := range w.sites {
+			if slices.Contains(w.sayers(i), "new") {
+				speaks++
+			}
+		}
+		if ever := len(w.ever["new"]); ever != speaks || speaks == 0 {
+			t.Errorf("it has spoken of %d destinations, and is to ask %d", ever, speaks)
 		}
 	})
 }
