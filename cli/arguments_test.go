@@ -62,7 +62,7 @@ func TestEmptyWordsAreArguments(t *testing.T) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
-		{"", "agent needs a command: run, config, routes, maintenance, clusters, status, members, join, leave, force-leave, reachability, raft, token, keyring, alarms, tls, version, completion"},
+		{"", "agent needs a command: run, announce, instances, config, routes, maintenance, clusters, status, members, join, leave, force-leave, reachability, raft, token, keyring, alarms, tls, version, completion"},
 		{"config", "config needs a command: get, set, delete, list, watch, validate"},
 		{"confg", `agent: there is no command "confg" (did you mean "config"?)`},
 		{"config ste k v", `config: there is no command "ste" (did you mean "set"?)`},

@@ -28,7 +28,7 @@ func TestCompletion(t *testing.T) {
 		want  []string
 	}{
 		{[]string{""}, []string{
-			"run", "config", "routes", "maintenance", "clusters", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "keyring", "alarms", "tls",
+			"run", "announce", "instances", "config", "routes", "maintenance", "clusters", "status", "members", "join", "leave", "force-leave", "reachability", "raft", "token", "keyring", "alarms", "tls",
 			"version", "completion",
 		}},
 		{[]string{"co"}, []string{"config", "completion"}},
