@@ -128,8 +128,17 @@ func documentTypes(ops []operation) []reflect.Type {
 		}
 	}
 	for _, event := range []any{
-		Change{}, Sync{}, Reset{}, End{}, announcing.Accepted{}, announcing.Applied{}, announcing.StatusChange{}, announcing.Draining{},
-		announcing.Drained{}, announcing.Ended{}, announcing.Alive{},
+		Change{},
+		Sync{},
+		Reset{},
+		End{},
+		announcing.Accepted{},
+		announcing.Applied{},
+		announcing.StatusChange{},
+		announcing.Draining{},
+		announcing.Drained{},
+		announcing.Ended{},
+		announcing.Alive{},
 	} {
 		collect(found, event)
 	}
