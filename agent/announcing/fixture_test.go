@@ -52,9 +52,10 @@ func newNode(t *testing.T, most int) *node {
 		Node: self, Own: own, Store: store, Gateway: effective{}, Gateways: n.gateways, Logger: quiet(), Most: most,
 	})
 	var tasks sync.WaitGroup
-	tasks.Go(func() { _ = n.Run() })
+	leases := n.Leases // which a test may replace
+	tasks.Go(func() { _ = leases.Run() })
 	t.Cleanup(func() {
-		n.Close()
+		leases.Close()
 		tasks.Wait()
 		store.Close()
 	})
