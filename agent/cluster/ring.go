@@ -283,17 +283,21 @@ func (r *ring) askMissing(ctx context.Context) {
 	}
 }
 
-// take goes over to a newer ring that another node gave.
+// take goes over to a newer ring that another node gave, or takes the keys of the same:
+// the store may have named them while no voter was known to live.
 func (r *ring) take(ctx context.Context, gift ringGift) error {
 	theirs, err := r.m.id.Cluster().DecodeRing(gift.Ring)
 	if err != nil {
 		return err
 	}
-	ours, err := r.newest()
-	if err == nil && theirs.Compare(ours) <= 0 {
-		return nil
-	}
 	given := r.named(gift.Keys, theirs)
+	ours, err := r.newest()
+	switch {
+	case err == nil && theirs.Compare(ours) < 0:
+		return nil
+	case err == nil && theirs.Compare(ours) == 0:
+		return r.apply(ctx, given)
+	}
 	if _, missing, err := r.m.id.RingKeys(theirs, given); err != nil || len(missing) > 0 {
 		return errors.Join(err, fmt.Errorf("gossip keys %q are missing", missing))
 	}
