@@ -70,7 +70,9 @@ type Gateway struct {
 	live   *plan // of the live table, nil before the first
 	kept   map[kv.Key]*decoded
 	local  map[string]*window // this node's own maintenance, by cluster
-	estate *estate
+	// renewing has a table made of a plan that is the same: local has changed.
+	renewing bool
+	estate   *estate
 
 	// swapMu guards swapped, which is closed and replaced at each swap, and view, of
 	// which the live table is.
@@ -220,7 +222,7 @@ func (g *Gateway) install(static *spec.File, rule staticFaultRule) (err error) {
 	start := time.Now()
 	view := g.source.View()
 	p := newPlan(g.live, static, view, g.lastGood)
-	if p.isSame(g.live) {
+	if p.isSame(g.live) && !g.renewing {
 		g.live = p.inPlaceOf(g.live)
 		g.has(view)
 		return nil

@@ -75,7 +75,11 @@ func (g *Gateway) EndLocal(cluster string) (was bool, err error) {
 }
 
 // renew makes a table of the same configuration. mu is held.
-func (g *Gateway) renew() error { return g.install(g.static, blockStaticFaults) }
+func (g *Gateway) renew() error {
+	g.renewing = true
+	defer func() { g.renewing = false }()
+	return g.install(g.static, blockStaticFaults)
+}
 
 func (k keptWindow) window(cluster string) (*window, error) {
 	decoded, err := spec.Decode(keyOfMaintenance(cluster), k.Value, spec.FormJSON)
