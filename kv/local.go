@@ -33,20 +33,22 @@ func (s *Store) LocalUnder(prefix string) iter.Seq2[string, []byte] {
 // kind. It is on disk, synced, when SetLocal returns. Errors as for Merge, and a
 // *KeyError for a bad name.
 func (s *Store) SetLocal(name string, value []byte) error {
-	if name == "" || len(name) > MaxLocalNameBytes {
-		return &KeyError{Key: name, Problem: fmt.Sprintf("a local name has 1 to %d bytes", MaxLocalNameBytes)}
-	}
-	value = append([]byte{}, value...)
-	return s.changeLocals(map[string][]byte{name: value})
+	return s.SetLocals(map[string][]byte{name: append([]byte{}, value...)})
 }
 
 // DeleteLocal removes a name. Removing an absent one changes nothing.
 func (s *Store) DeleteLocal(name string) error {
-	return s.changeLocals(map[string][]byte{name: nil})
+	return s.SetLocals(map[string][]byte{name: nil})
 }
 
-// changeLocals sets names, or removes those whose value is nil, in one transaction.
-func (s *Store) changeLocals(values map[string][]byte) error {
+// SetLocals sets names, or removes those whose value is nil: all of them, or none. It is as
+// SetLocal otherwise, but that nobody may change the values or the map any more.
+func (s *Store) SetLocals(values map[string][]byte) error {
+	for name := range values {
+		if name == "" || len(name) > MaxLocalNameBytes {
+			return &KeyError{Key: name, Problem: fmt.Sprintf("a local name has 1 to %d bytes", MaxLocalNameBytes)}
+		}
+	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.isClosed() {

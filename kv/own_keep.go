@@ -59,7 +59,7 @@ func (s *Store) KeepOwned() error {
 	if len(values) == 0 {
 		return nil
 	}
-	err := s.changeLocals(values)
+	err := s.SetLocals(values)
 	if err != nil {
 		p.mu.Lock()
 		maps.Copy(p.dirty, dirty)

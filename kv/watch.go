@@ -62,6 +62,14 @@ func (s *Store) Watch(prefix string, since Rev) (*Watcher, error) {
 	return w, nil
 }
 
+// Follow returns the present view, and a watcher of what comes after it, of both
+// planes, in the keys that prefix covers.
+func (s *Store) Follow(prefix string) (View, *Watcher) {
+	now := s.now.Load()
+	view := now.view
+	return view, &Watcher{store: s, prefix: prefix, cursor: view.Rev(), hash: view.head.Hash, owned: view.own}
+}
+
 // Next waits for the next revision that changes a watched key. After an error of
 // ctx it can be called again; after a *CompactedError the caller has to start
 // anew from a View; ErrClosed ends it. After a Restore a watcher goes on if it
