@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -36,10 +37,12 @@ const (
 )
 
 // decoded is one operator key as it was read. It is immutable and re-used while
-// the key's revision stays the same.
+// the key's revision and value stay the same: a node that goes over to another cluster
+// may find another value at the same revision.
 type decoded struct {
 	spec.Decoded
 	rev    kv.Rev
+	value  []byte
 	faults spec.Faults
 }
 
@@ -133,7 +136,7 @@ func (p *planner) readKey(key kv.Key, before *plan) {
 // decodeAfter takes from a plan, which may be nil, what has not changed since.
 func decodeAfter(before *plan, entry kv.Entry) *decoded {
 	if before != nil {
-		if old := before.decoded.get(string(entry.Key)); old != nil && old.rev == entry.ModRev {
+		if old := before.decoded.get(string(entry.Key)); old != nil && old.rev == entry.ModRev && bytes.Equal(old.value, entry.Value) {
 			return old
 		}
 	}
@@ -141,7 +144,7 @@ func decodeAfter(before *plan, entry kv.Entry) *decoded {
 }
 
 func decodeEntry(key kv.Key, value []byte, rev kv.Rev) *decoded {
-	d := &decoded{rev: rev}
+	d := &decoded{rev: rev, value: value}
 	var err error
 	d.Decoded, err = spec.Decode(string(key), value, spec.FormJSON)
 	d.faults = asFaults(string(key), err)
