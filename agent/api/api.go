@@ -28,6 +28,8 @@ type Store interface {
 	Changed() <-chan struct{}
 	At(rev kv.Rev) (kv.View, error)
 	Watch(prefix string, since kv.Rev) (*kv.Watcher, error)
+	// Follow gives a view, and a watcher of what comes after it.
+	Follow(prefix string) (kv.View, *kv.Watcher)
 	History(prefix string, since kv.Rev, limit int) ([]kv.Commit, error)
 }
 
@@ -60,7 +62,8 @@ type Options struct {
 
 	// Gateway is nil on a node that runs none: what is asked of it is refused there.
 	Gateway Gateway
-	// Waiting says there why the node is not ready; empty: it is. It is not asked where there is a Gateway.
+	// Waiting says why the node may not have heard yet what its cluster serves; empty: it has. Where there is no Gateway it
+	// says whether the node is ready. Nil: it never waits.
 	Waiting func() string
 	// Leases are the instances that are announced at this node; nil: it announces none.
 	Leases *announcing.Leases

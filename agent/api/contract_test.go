@@ -136,6 +136,7 @@ func contracts() map[string]contract {
 
 		"watch 200": request("GET", "/v1/watch?since=1", "").with(forgetful).on(overwritten), // it ends by itself
 		"watch 400": request("GET", "/v1/watch?since=x", ""),
+		"watch 503": request("GET", "/v1/watch?state=1", "").with(func(s *setup) { s.Waiting = func() string { return "it has just started" } }),
 
 		"validate 200": request("POST", "/v1/validate", `{"values":{"gateway/routes/x":{"path":"x"}}}`),
 		"validate 400": request("POST", "/v1/validate", "{"),

@@ -87,13 +87,19 @@ func keyOperations() []operation {
 			summary: "Follow the changes of a prefix",
 			text: "Server-sent events: put and delete (Change), sync (Sync: all until this revision is sent), reset (Reset: the history does not " +
 				"lead on from where the client was; read the prefix anew) and end (End: the agent ends the stream). The id of an event is the " +
-				"revision to resume after; only the last event of a revision has it. A comment comes after 15 s of silence.",
+				"revision to resume after; only the last event of a revision has it. A comment comes after 15 s of silence. With ?state=1 the stream " +
+				"begins with state (State), a put for each key that is there, ephemeral ones included, and sync; all of one moment, and the changes that " +
+				"follow are those since. So who follows both needs no other request, and asks again when the stream ends.",
 			params: []param{
 				prefixParam,
 				{name: "since", text: "the revision to begin after; the present one by default"},
 				{name: "Last-Event-ID", header: true, text: "the same, and stronger"},
+				{name: "state", text: "1: begin with all that is there, wherever the client was", values: switchWords()},
 			},
-			answers: []answer{{status: 200, text: "the stream", media: "text/event-stream"}, badRequest},
+			answers: []answer{
+				{status: 200, text: "the stream", media: "text/event-stream"}, badRequest,
+				{status: 503, text: "not_ready: with ?state=1, from a node that has just started and may not know the present state", document: Problem{}},
+			},
 		},
 	}
 }

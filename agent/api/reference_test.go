@@ -129,6 +129,7 @@ func documentTypes(ops []operation) []reflect.Type {
 	}
 	for _, event := range []any{
 		Change{},
+		State{},
 		Sync{},
 		Reset{},
 		End{},

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,13 @@ type Change struct {
 	By       string          `json:"by,omitempty" doc:"who made it"`
 	At       time.Time       `json:"at,omitzero" doc:"when, by the writer's clock; none for an ephemeral key"`
 	Owner    *Owner          `json:"owner,omitempty" doc:"whose an ephemeral key is; such keys have no history: a watch gets each as it is by then"`
+}
+
+// State is the data of a state event: the puts that follow it, until sync, are all that there is under the prefix, of one
+// moment, and what comes after sync are the changes since.
+type State struct {
+	Rev     string `json:"rev" doc:"the revision of that moment"`
+	EpochID string `json:"epochId" doc:"the id of its epoch, in hex: another one is another history"`
 }
 
 // Sync is the data of a sync event: all up to this revision has been sent.
@@ -54,6 +62,10 @@ func (a *API) watch(c *call) error {
 	if err != nil {
 		return err
 	}
+	whole := c.query.on("state")
+	if why := a.waits(); whole && why != "" {
+		return fail(codeNotReady, "state: this node may not know the present one: %s", why)
+	}
 	if c.r.Method == http.MethodHead {
 		c.w.Header().Set("Content-Type", "text/event-stream")
 		return nil
@@ -61,10 +73,23 @@ func (a *API) watch(c *call) error {
 	ctx, cancel := a.untilClosed(c.r.Context())
 	defer cancel(nil)
 	s := stream{api: a, w: c.w, prefix: prefix}
-	if err := s.begin(since); err != nil {
+	if whole {
+		err = s.beginWhole()
+	} else {
+		err = s.begin(since)
+	}
+	if err != nil {
 		return err
 	}
 	return s.run(ctx)
+}
+
+// waits says why the node may not have heard what its cluster serves.
+func (a *API) waits() string {
+	if a.Waiting == nil {
+		return ""
+	}
+	return a.Waiting()
 }
 
 // untilClosed ends with ctx, or with errStopping when the API is closed.
@@ -101,6 +126,9 @@ func (a *API) since(c *call) (kv.Rev, error) {
 	return since, nil
 }
 
+// pieceBytes is about how much of a state is sent at once.
+const pieceBytes = 64 << 10
+
 // stream is one watch on its way to a client.
 type stream struct {
 	api     *API
@@ -114,12 +142,17 @@ type stream struct {
 	buffer   bytes.Buffer
 }
 
-// begin opens the watch and sends the head, so that a client knows at once that it is connected.
-func (s *stream) begin(since kv.Rev) error {
+// connect begins the answer, so that a client knows at once that it is connected.
+func (s *stream) connect() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	s.comment("connected")
+}
+
+// begin opens the watch.
+func (s *stream) begin(since kv.Rev) error {
+	s.connect()
 	watcher, err := s.api.Store.Watch(s.prefix, since)
 	if err != nil {
 		return s.fail(err)
@@ -134,6 +167,24 @@ func (s *stream) begin(since kv.Rev) error {
 	}
 	if len(past) > 0 {
 		s.replayed = past[len(past)-1].Rev
+	}
+	return s.sync()
+}
+
+// beginWhole opens the watch at the present, and sends all that is there, in pieces: it may be much.
+func (s *stream) beginWhole() error {
+	s.connect()
+	view, watcher := s.api.Store.Follow(s.prefix)
+	s.watcher, s.replayed = watcher, view.Rev()
+	epochID := view.Head().EpochID
+	s.event("state", "", State{Rev: view.Rev().String(), EpochID: hex.EncodeToString(epochID[:])})
+	for entry := range view.Under(s.prefix) {
+		s.put("", entry)
+		if s.buffer.Len() >= pieceBytes {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 	}
 	return s.sync()
 }
@@ -182,14 +233,18 @@ func (s *stream) send(batch kv.Batch) error {
 			})
 			continue
 		}
-		value, encoding := wireValue(e.Entry.Value)
-		s.event("put", id, Change{
-			Key: string(e.Entry.Key), Value: value, Encoding: encoding,
-			ModRev: e.Entry.ModRev.String(), By: e.Entry.By, At: e.Entry.At, Owner: ownerOf(e.Entry),
-		})
+		s.put(id, e.Entry)
 	}
 	s.sent = batch.Rev
 	return s.sync()
+}
+
+func (s *stream) put(id string, entry kv.Entry) {
+	value, encoding := wireValue(entry.Value)
+	s.event("put", id, Change{
+		Key: string(entry.Key), Value: value, Encoding: encoding,
+		ModRev: entry.ModRev.String(), By: entry.By, At: entry.At, Owner: ownerOf(entry),
+	})
 }
 
 // sync tells, once, that what the client had missed is sent. It also sends what is buffered.

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -202,4 +203,25 @@ func TestWatchSeesEveryRevisionInOrder(t *testing.T) {
 	for rev := range writers * writes {
 		s.want("put", kv.Rev{Epoch: 1, Rev: uint64(rev + 1)}.String(), "")
 	}
+}
+
+// A stream that begins with the state has all of one moment, of both planes, and then what changed since.
+func TestWatchBeginsWithTheState(t *testing.T) {
+	n := startNode(t)
+	n.socket.do("PUT", "/v1/kv/app/a", "1")
+	n.socket.do("PUT", "/v1/kv/app/b", `"`+strings.Repeat("x", 100_000)+`"`)
+	n.socket.do("PUT", "/v1/kv/other", "1")
+	s := n.tcp.watch("prefix=app&state=1", "Last-Event-ID", "1.1")
+	var state api.State
+	if err := json.Unmarshal([]byte(s.want("state", "", `"rev":"1.3"`).data), &state); err != nil {
+		t.Fatal(err)
+	}
+	if id := n.store.View().Head().EpochID; state.EpochID != fmt.Sprintf("%x", id) {
+		t.Errorf("epoch %q, want %x", state.EpochID, id)
+	}
+	s.want("put", "", `{"key":"app/a","value":1,"modRev":"1.1"`)
+	s.want("put", "", `"key":"app/b"`)
+	s.want("sync", "1.3", "1.3")
+	n.socket.do("DELETE", "/v1/kv/app/a", "")
+	s.want("delete", "1.4", `"key":"app/a"`)
 }
