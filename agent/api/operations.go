@@ -97,7 +97,8 @@ func keyOperations() []operation {
 				{name: "state", text: "1: begin with all that is there, wherever the client was", values: switchWords()},
 			},
 			answers: []answer{
-				{status: 200, text: "the stream", media: "text/event-stream"}, badRequest,
+				{status: 200, text: "the stream", media: "text/event-stream"},
+				badRequest,
 				{status: 503, text: "not_ready: with ?state=1, from a node that has just started and may not know the present state", document: Problem{}},
 			},
 		},
