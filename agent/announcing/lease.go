@@ -176,22 +176,24 @@ func (l *Lease) Beat(h Heartbeat) (string, error) {
 	if l.ended {
 		return "", &NoLeaseError{"the lease has ended"}
 	}
-	if h.InFlight != nil {
-		l.numbers.InFlight = *h.InFlight
-	}
-	if h.ErrorRate != nil {
-		l.numbers.ErrorRate = *h.ErrorRate
-	}
+	said, weight, taken := l.said, l.announcement.Instance.Weight, l.taken
 	if h.Weight != nil {
 		l.announcement.Instance.Weight = h.Weight
 	}
 	if h.Status != nil {
 		l.said = *h.Status
 	}
-	l.pulse.beat(l, h.Status != nil)
 	if err := l.take(l.said, "its client says so"); err != nil {
+		l.said, l.announcement.Instance.Weight, l.taken = said, weight, taken
 		return "", err
 	}
+	if h.InFlight != nil {
+		l.numbers.InFlight = *h.InFlight
+	}
+	if h.ErrorRate != nil {
+		l.numbers.ErrorRate = *h.ErrorRate
+	}
+	l.pulse.beat(l, h.Status != nil)
 	if l.draining != "" {
 		return statusDraining, nil
 	}

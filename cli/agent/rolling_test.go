@@ -194,3 +194,33 @@ func TestAKilledServiceIsGoneWithinASecond(t *testing.T) {
 	<-time.After(2 * time.Second)
 	tr.end()
 }
+
+// An agent is killed while the service that it announced lives: the other gateways go on sending it requests, none fails,
+// and the next start of the agent has the instance again.
+func TestAKilledAgentTakesNoServiceWithIt(t *testing.T) {
+	down := 3 * time.Second
+	if long {
+		down = 25 * time.Second // by then it is found dead, and its instance orphaned
+	}
+	nodes := startCluster(t, 3)
+	startFleet(t, nodes, 3)
+	rest, gone := nodes[:2], nodes[2]
+	// What is announced is on disk within a second.
+	<-time.After(1500 * time.Millisecond)
+	tr := startTraffic(t, rest)
+	gone.kill()
+	for until := time.Now().Add(down); time.Now().Before(until); <-time.After(50 * time.Millisecond) {
+		for _, n := range rest {
+			if got := n.serving(); got != 3 {
+				t.Fatalf("%s has %d instances while an agent is away", n.name, got)
+			}
+		}
+	}
+	back := startNode(t, gone.name, gone.dir, "--gossip", gone.gossip)
+	eventually(t, "the instance's client is back", func() bool { return leasesOf(back.process) == 1 })
+	awaitServing(t, append(rest, back), 3)
+	tr.end()
+	for _, n := range rest {
+		assertNoUpstreamFailures(t, n.process)
+	}
+}
