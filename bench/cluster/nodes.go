@@ -89,7 +89,7 @@ func startBenchNode(o options, i int, join *cluster.Join) (n *node, err error) {
 		return nil, err
 	}
 	node, err = cluster.New(cluster.Options{
-		ID: fmt.Sprintf("01h%023d", i), Name: fmt.Sprint("node-", i), Version: "bench", Store: n.store, Check: n.gateway.Check,
+		ID: fmt.Sprintf("01h%023d", i), Name: fmt.Sprint("node-", i), Version: "bench", Store: n.store, Check: n.gateway.Check, Gateway: n.gateway,
 		Dir: dir, Port: port, Join: join, Logger: o.logger.With("node", i),
 		Gossip: gossip.Timings{Probe: crowded}, Timing: consensus.Timing{Heartbeat: crowded},
 	})
