@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"agent/announcing":      28, // the leases of announced instances, and the drain handshake
 	"agent/identity":        29, // who is who: CA, certificates, tokens, joining
 	"agent/api":             30, // the HTTP API over what it needs of the rest
+	"gateway/follow":        21, // a gateway's source that follows an agent from outside
 	"gateway":               20, // a view into a table, and serving it
 	"kv/consensus":          20, // one order for operator writes
 	"kv/gossip":             20, // membership, and every store converges
@@ -47,6 +48,7 @@ var floors = map[string]int{
 	"announce":              1,  // ties an instance to a connection's life; the standard library alone
 	"announce/announcetest": 0,  // an agent for the tests of services
 	"examples":              2,  // tests of what the how-tos say
+	"examples/gateway":      22, // a gateway of one's own that follows an agent
 	"examples/go-service":   2,  // a service that announces itself
 	"examples/demo":         0,  // three nodes to try things with, as processes
 	"examples/echo":         0,  // a backend to try things with

@@ -1,0 +1,93 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"grapevine/kv"
+)
+
+const (
+	// firstPause and longestPause bound the time between two attempts.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 3 * time.Second
+	// settled is how long a stream lasts after which the next attempt is a first one.
+	settled = 5 * time.Second
+	// quiet is the least time between two log lines about lost streams.
+	quiet = 10 * time.Second
+)
+
+// backoff says how long to wait before the next attempt.
+type backoff struct{ next time.Duration }
+
+// pause is random, so that the gateways of an agent don't all come at once, and grows
+// twofold.
+func (b *backoff) pause() time.Duration {
+	b.next = min(max(firstPause, b.next), longestPause)
+	pause := b.next/2 + rand.N(b.next/2)
+	b.next *= 2
+	return pause
+}
+
+// held begins anew after a stream that lasted.
+func (b *backoff) held(d time.Duration) {
+	if d >= settled {
+		b.next = 0
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// outage makes one log line of many lost streams. Only Run uses it.
+type outage struct {
+	told  bool      // the latest line said that the agent is lost
+	last  time.Time // when
+	count int       // streams and attempts lost since, of which nothing was said
+}
+
+func (o *outage) lost(log *slog.Logger, err error) {
+	if o.told || !o.last.IsZero() && time.Since(o.last) < quiet {
+		o.count++
+		return
+	}
+	log.Warn("the agent can't be followed; what it said last is served, and it is tried again", "err", err, "untold", o.count)
+	o.told, o.last, o.count = true, time.Now(), 0
+}
+
+// over is told of each state that was taken. The line is left out if none said that the
+// agent was lost.
+func (o *outage) over(log *slog.Logger, p place, rev kv.Rev) {
+	if first := o.last.IsZero(); first || o.told {
+		log.Info("following an agent", "agent", p.String(), "rev", rev.String(), "attempts", o.count)
+	}
+	if o.last.IsZero() {
+		o.last = time.Now().Add(-quiet)
+	}
+	o.told, o.count = false, 0
+}
+
+// maxProblem bounds what is read of a refusal.
+const maxProblem = 64 << 10
+
+// refusal reads a problem document (RFC 9457), or whatever else an answer is.
+func refusal(response *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxProblem)) // what broke off still says something
+	var problem struct{ Code, Detail string }
+	if json.Unmarshal(body, &problem) == nil && problem.Detail != "" {
+		return fmt.Errorf("%d %s: %s", response.StatusCode, problem.Code, problem.Detail)
+	}
+	return fmt.Errorf("%s: an answer that is none of an agent: %.200q", response.Status, body)
+}
