@@ -21,12 +21,14 @@ func TestHowTos(t *testing.T) {
 		{"announce-python.md", "python3"},
 		{"announce-node.md", "node"},
 		{"announce-any-language.md", "python3"},
+		{"embed-gateway.md", "bash"},
 	}
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed, with which the how-tos look at the gateway")
 	}
 	dir, ports := checkout(t), names(t, "8080", "9000", "9001", "9002", "9003")
 	startAgent(t, dir, ports["8080"])
+	link(t, dir, "gateway", build(t, "./gateway"))
 	for _, page := range pages {
 		t.Run(page.name, func(t *testing.T) {
 			if _, err := exec.LookPath(page.needs); err != nil {
@@ -59,19 +61,38 @@ func checkout(t *testing.T) string {
 }
 
 // startAgent runs an agent in dir, as `make run` does, and waits until it is ready.
-func startAgent(t *testing.T, dir, port string) {
+func startAgent(t *testing.T, dir, port string) *process {
+	t.Helper()
+	link(t, dir, "agent", build(t, "grapevine/cli/agent"))
+	return runAgent(t, dir, port)
+}
+
+// link puts a program into the bin of dir.
+func link(t *testing.T, dir, name, path string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Join(dir, "bin"), 0o700)
+	if err == nil {
+		err = os.Symlink(path, filepath.Join(dir, "bin", name))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runAgent runs the agent of dir, for the first time or again.
+func runAgent(t *testing.T, dir, port string) *process {
 	t.Helper()
 	cmd := exec.Command(build(t, "grapevine/cli/agent"), "run", "--data-dir", "grapevine-data",
 		"--http", "127.0.0.1:"+port, "--admin", "127.0.0.1:0", "--gossip", "127.0.0.1:0")
 	cmd.Dir = dir
 	p := run(t, cmd)
-	link := filepath.Join(dir, "bin", "agent")
-	if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(cmd.Path, link); err != nil {
-		t.Fatal(err)
-	}
+	awaitReady(t, p, port)
+	return p
+}
+
+// awaitReady waits until a gateway takes traffic.
+func awaitReady(t *testing.T, p *process, port string) {
+	t.Helper()
 	for deadline := time.After(patience); ; {
 		response, err := http.Get("http://127.0.0.1:" + port + "/ready")
 		if err == nil {
@@ -82,9 +103,9 @@ func startAgent(t *testing.T, dir, port string) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-deadline:
-			t.Fatalf("the agent is not ready within %v", patience)
+			t.Fatalf("%s is not ready within %v", p, patience)
 		case err := <-p.ended:
-			t.Fatalf("the agent ended: %v\n%s", err, p.output)
+			t.Fatalf("%s ended: %v\n%s", p, err, p.output)
 		}
 	}
 }
