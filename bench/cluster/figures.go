@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime/pprof"
@@ -16,9 +17,11 @@ import (
 // figures are times of the same thing.
 type figures []time.Duration
 
+// at is the quantile of a share by its nearest rank: the least of them that at least
+// this share is not above.
 func (f figures) at(share float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(f))
-	return sorted[min(int(share*float64(len(sorted))), len(sorted)-1)]
+	return sorted[max(int(math.Ceil(share*float64(len(sorted))))-1, 0)]
 }
 
 func (f figures) print(out io.Writer, what string) {

@@ -90,7 +90,7 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.processes, "processes", 3, "agents of the first measurement; 0 leaves it out")
 	flags.IntVar(&o.writes, "writes", 200, "writes by each way")
 	flags.IntVar(&o.nodes, "nodes", 100, "nodes of the second measurement; 0 leaves it out")
-	flags.IntVar(&o.changes, "changes", 100, "changes")
+	flags.IntVar(&o.changes, "changes", 300, "changes")
 	flags.DurationVar(&o.pause, "pause", 100*time.Millisecond, "pause between two changes, or writes of an agent")
 	flags.IntVar(&o.payload, "payload", 300, "bytes of a value, about")
 	flags.Uint64Var(&o.seed, "seed", 1, "what values are drawn from")
