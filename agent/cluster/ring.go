@@ -29,9 +29,11 @@ const (
 	ringEvery = 5 * time.Second
 	// ringRetry is the pause after a key could not be had, at first and at most.
 	ringRetry, mostRingRetry = 100 * time.Millisecond, 3 * time.Second
-	// ringSeldom is how much more seldom a node asks those who are missing that has
-	// others to talk to: they are as good as certainly dead.
+	// ringSeldom is how much more seldom a node asks those who are missing that has more
+	// others to talk to: they are as good as certainly dead. Few may have been away together.
 	ringSeldom = 6
+	// ringAsks is how many of the missing are asked at once.
+	ringAsks = 3
 )
 
 // ring is what the node knows of the gossip keys.
@@ -266,21 +268,38 @@ func (r *ring) named(keys [][]byte, ring identity.Ring) (named [][]byte) {
 	return named
 }
 
-// askMissing asks one of those where nobody lives, as gossip has it, for the keys: it
-// may be alive and have others by now, since this node was away, or asleep, while they
-// were replaced. A ring is signed, so that it does not matter who is asked.
+// askMissing asks a few of those where nobody lives, as gossip has it, for the keys:
+// they may be alive and have others by now, since this node was away, or asleep, while
+// they were replaced. A ring is signed, so that it does not matter who is asked. Some are
+// asked at once, since others who were away know no more, or are at another address.
 func (r *ring) askMissing(ctx context.Context) {
 	missing := r.m.gossip.Missing()
-	if len(missing) == 0 || len(r.m.others()) > 0 && rand.N(ringSeldom) > 0 {
+	if len(missing) == 0 || len(r.m.others()) > len(missing) && rand.N(ringSeldom) > 0 {
 		return
 	}
-	gift, err := r.askOne(ctx, missing[rand.IntN(len(missing))])
-	if err != nil || len(gift.Ring) == 0 {
-		return // it is gone, or knows no more than how the cluster began
+	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
+	for gift := range r.askAll(ctx, missing[:min(len(missing), ringAsks)]) {
+		if err := r.take(ctx, gift); err != nil {
+			r.log.Warn("gossip keys that another node gave are not taken", "err", err)
+		}
 	}
-	if err := r.take(ctx, gift); err != nil {
-		r.log.Warn("gossip keys that another node gave are not taken", "err", err)
+}
+
+// askAll gives what nodes at some addresses answer. One that is gone, or knows no more
+// than how the cluster began, gives nothing.
+func (r *ring) askAll(ctx context.Context, addresses []string) <-chan ringGift {
+	gifts := make(chan ringGift, len(addresses))
+	var asking sync.WaitGroup
+	for _, address := range addresses {
+		asking.Go(func() {
+			if gift, err := r.askOne(ctx, address); err == nil && len(gift.Ring) > 0 {
+				gifts <- gift
+			}
+		})
 	}
+	asking.Wait()
+	close(gifts)
+	return gifts
 }
 
 // take goes over to a newer ring that another node gave, or takes the keys of the same:
