@@ -65,6 +65,9 @@ func TestGateway(t *testing.T) {
 		t.Errorf("the service ended with %v\n%s", err, service.output)
 	}
 	served(t, mine, "/warehouse/x", "", 2*time.Second)
+	if err := gateway.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("the gateway ended with %v\n%s", err, gateway.output)
+	}
 }
 
 // served waits until a gateway answers as wanted, with an answer that it has marked; within 0 it has to at once. Of
