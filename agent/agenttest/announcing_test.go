@@ -26,7 +26,12 @@ func leasesOf(t *testing.T, n *agenttest.Simulated) (*announcing.Leases, func())
 
 func lease(t *testing.T, l *announcing.Leases, id string) *announcing.Lease {
 	t.Helper()
-	a, err := announcing.Parse(fmt.Appendf(nil, `{"routeId":"shop","instanceId":%q,"path":"/shop/{**rest}","address":"http://10.9.0.1:80"}`, id))
+	return leaseOf(t, l, "shop", id, "10.9.0.1:80")
+}
+
+func leaseOf(t *testing.T, l *announcing.Leases, route, id, address string) *announcing.Lease {
+	t.Helper()
+	a, err := announcing.Parse(fmt.Appendf(nil, `{"routeId":%q,"instanceId":%q,"path":"/%s/{**rest}","address":"http://%s"}`, route, id, route, address))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,17 +48,17 @@ func TestInstancesOfManyAgents(t *testing.T) {
 	if os.Getenv("GRAPEVINE_LONG") != "" {
 		agents, each = 20, 500
 	}
-	simulate(t, agents, 0, func(t *testing.T, s *agenttest.Simulation) {
+	simulate(t, 3, agents-3, func(t *testing.T, s *agenttest.Simulation) {
 		var all []*announcing.Lease
 		for i, n := range s.Nodes {
 			leases, end := leasesOf(t, n)
 			defer end()
 			for j := range each {
-				all = append(all, lease(t, leases, fmt.Sprintf("i-%d-%d", i, j)))
+				all = append(all, leaseOf(t, leases, fmt.Sprint("shop-", j), fmt.Sprintf("i-%d-%d", i, j), fmt.Sprintf("10.9.%d.1:%d", i, 1000+j)))
 			}
 		}
 		count := func(n *agenttest.Simulated) (count int) {
-			for range n.Store.View().Under(instances) {
+			for range n.Store.View().Under("gateway/instances/") {
 				count++
 			}
 			return count
