@@ -26,8 +26,8 @@ demo: build ## start three nodes, two backends and some traffic on loopback; pri
 	@bin/demo
 
 test: ## everything a contributor waits for, with the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout 8m ./...
-	$(GO) test -timeout 5m ./agent/agenttest ./kv/gossip # whose large clusters in fake time the race detector leaves out
+	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
+	$(GO) test -timeout 10m ./agent/agenttest ./kv/gossip # whose large clusters in fake time the race detector leaves out
 
 check: lint allocs fuzz ## what make test leaves out: lint, allocations, a short fuzz of each target
 
