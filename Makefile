@@ -29,7 +29,7 @@ test: ## everything a contributor waits for, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...
 	$(GO) test -timeout 10m ./agent/agenttest ./kv/gossip # whose large clusters in fake time the race detector leaves out
 
-check: lint allocs fuzz ## what make test leaves out: lint, allocations, a short fuzz of each target
+check: lint allocs long fuzz ## all that make test leaves out: lint, allocations, the long tests, a short fuzz of each target
 
 race: test ## the same as test, which always runs with the race detector
 
@@ -39,7 +39,7 @@ FAKE_TIME = ./kv/consensus ./kv/gossip ./agent/agenttest
 # The others have no longer form, and are in make test as a whole.
 HAS_LONG = grep -rl GRAPEVINE_LONG --include='*_test.go' . | xargs -n1 dirname | sort -u
 
-long: ## the tests in their full length, for a night or a release
+long: ## the tests in their full length
 	CGO_ENABLED=1 GRAPEVINE_LONG=1 $(GO) test -race -count=1 -timeout 20m $$($(HAS_LONG) | grep -vE '/(kv/consensus|kv/gossip|agent/agenttest)$$')
 	GRAPEVINE_LONG=1 $(GO) test -count=1 -timeout 20m $(FAKE_TIME)
 
