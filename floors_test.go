@@ -46,6 +46,7 @@ var floors = map[string]int{
 	"gateway/hostile":       0,  // requests that servers read in different ways, for tests
 	"kv/memnet":             5,  // a lossy network in memory, for tests
 	"announce":              1,  // ties an instance to a connection's life; the standard library alone
+	"announce/reach":        0,  // how an agent is found, and tried again
 	"announce/announcetest": 0,  // an agent for the tests of services
 	"examples":              2,  // tests of what the how-tos say
 	"examples/gateway":      22, // a gateway of one's own that follows an agent
@@ -148,7 +149,8 @@ func checkDoor(t *testing.T, file, pkg, imported string) {
 func checkStandard(t *testing.T, file, pkg, imported string) {
 	t.Helper()
 	first, _, _ := strings.Cut(imported, "/")
-	if pkg == "announce" && !strings.HasSuffix(file, "_test.go") && (strings.Contains(first, ".") || first == module) {
+	ours := first == module && imported != module+"/announce/reach"
+	if (pkg == "announce" || pkg == "announce/reach") && !strings.HasSuffix(file, "_test.go") && (strings.Contains(first, ".") || ours) {
 		t.Errorf("%s: %s depends on the standard library alone, and may not import %s", file, pkg, imported)
 	}
 }

@@ -9,13 +9,15 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"grapevine/announce/reach"
 )
 
 // Announcer keeps one instance announced. Start makes one; its zero value is of
 // no use.
 type Announcer struct {
 	config  Config
-	dial    dial
+	dial    reach.Dial
 	log     *slog.Logger
 	started time.Time
 
@@ -26,8 +28,8 @@ type Announcer struct {
 	kick  chan struct{} // a heartbeat is due; one is enough
 	close func() error  // once
 
-	outage  outage  // run's own
-	backoff backoff // run's own
+	outage  outage        // run's own
+	backoff reach.Backoff // run's own
 
 	telling sync.Mutex // keeps changes of status, and calls of OnChange, in one order
 
@@ -54,10 +56,10 @@ type Announcer struct {
 // within 5 s or is not ready yet is no error: Start returns, and the Announcer
 // goes on trying.
 func Start(ctx context.Context, config Config) (*Announcer, error) {
-	return start(ctx, config, dialPlace)
+	return start(ctx, config, reach.DialPlace)
 }
 
-func start(ctx context.Context, config Config, d dial) (*Announcer, error) {
+func start(ctx context.Context, config Config, d reach.Dial) (*Announcer, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
@@ -79,7 +81,7 @@ func start(ctx context.Context, config Config, d dial) (*Announcer, error) {
 	return a, nil
 }
 
-func newAnnouncer(ctx context.Context, config Config, d dial) *Announcer {
+func newAnnouncer(ctx context.Context, config Config, d reach.Dial) *Announcer {
 	logger := config.Logger
 	if logger == nil {
 		logger = slog.Default()
@@ -171,7 +173,7 @@ func isFinal(err error) bool {
 
 // connect announces to wherever the agent is now.
 func (a *Announcer) connect(ctx context.Context) (*lease, error) {
-	p, err := locate(a.config.Agent)
+	p, err := reach.Locate(a.config.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +228,7 @@ func (a *Announcer) hold(l *lease) error {
 		a.signal()
 		a.mu.Unlock()
 		beats.Wait()
-		a.backoff.held(time.Since(l.since))
+		a.backoff.Held(time.Since(l.since))
 	}()
 	for {
 		e, err := l.next()

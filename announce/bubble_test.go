@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"grapevine/announce/announcetest"
+	"grapevine/announce/reach"
 )
 
 // wire is an agent in memory, for fake time.
@@ -55,7 +56,7 @@ func (w *wire) Accept() (net.Conn, error) {
 	}
 }
 
-func (w *wire) dial(context.Context, place) (net.Conn, error) {
+func (w *wire) dial(context.Context, reach.Place) (net.Conn, error) {
 	w.dials.Add(1)
 	if w.down.Load() {
 		return nil, errors.New("connection refused")
@@ -154,7 +155,7 @@ func TestSilence(t *testing.T) {
 			t.Error(j)
 		}
 		w.Mute(false)
-		pass(longestPause)
+		pass(reach.LongestPause)
 		a.expect(t, "the agent is back", Announced)
 		if all := w.Instances(); len(all) != 1 || all[0].InstanceID != "made-1" {
 			t.Errorf("%+v", all)
@@ -183,7 +184,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("want one line:\n%s", j)
 		}
 		w.down.Store(false)
-		pass(longestPause)
+		pass(reach.LongestPause)
 		a.expect(t, "the agent is there", Announced)
 		select {
 		case <-a.Ready():
@@ -217,7 +218,7 @@ func TestFlapping(t *testing.T) {
 		if j.count("can't be reached") != 2 {
 			t.Errorf("what is lost later is not told:\n%s", j)
 		}
-		pass(firstPause)
+		pass(reach.FirstPause)
 		a.expect(t, "at the first attempt after a long time", Announced)
 	})
 }
@@ -231,7 +232,7 @@ func TestRestarting(t *testing.T) {
 		pass(5 * time.Second)
 		a.expect(t, "between", Connecting)
 		w.down.Store(false)
-		pass(longestPause)
+		pass(reach.LongestPause)
 		a.expect(t, "restarted", Announced)
 		if j.count("level=WARN") != 0 || j.count("waiting for the agent") != 1 || w.Instances()[0].InstanceID != "made-1" {
 			t.Errorf("%+v\n%s", w.Instances(), j)
@@ -250,12 +251,12 @@ func TestRefusedLater(t *testing.T) {
 			pass(time.Minute)
 			a.expect(t, "refused for now", Connecting)
 			w.Refuse(nil)
-			pass(longestPause)
+			pass(reach.LongestPause)
 			a.expect(t, "taken again", Announced)
 		}
 		w.Refuse(&announcetest.Problem{Status: 403, Code: "denied", Detail: "the policy has no grant for route warehouse"})
 		w.Cut("warehouse")
-		pass(longestPause)
+		pass(reach.LongestPause)
 		a.expect(t, "refused for good", Ended)
 		var refused *RefusedError
 		if !errors.As(a.Err(), &refused) || refused.Code != "denied" || j.count("no grant for route warehouse") == 0 {
@@ -277,7 +278,7 @@ func TestNotReadyAtTheStart(t *testing.T) {
 		a, _ := announced(t, w, nil)
 		a.expect(t, "at the start", Connecting)
 		w.Refuse(nil)
-		pass(longestPause)
+		pass(reach.LongestPause)
 		a.expect(t, "later", Announced)
 	})
 }
@@ -335,7 +336,7 @@ func TestHeartbeats(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		w.Cut("warehouse")
-		pass(firstPause)
+		pass(reach.FirstPause)
 		if got := w.Instances()[0]; got.Status != "unhealthy" || *got.Weight != 7 || got.Beats != 1 || got.Last.Status != "unhealthy" {
 			t.Errorf("announced again was %+v", got)
 		}
@@ -450,7 +451,7 @@ func TestGarbage(t *testing.T) {
 			a, j := announced(t, w, nil)
 			pass(time.Minute)
 			w.Raw("warehouse", text)
-			pass(longestPause)
+			pass(reach.LongestPause)
 			a.expect(t, "after garbage", Announced)
 			if j.count("can't be reached") != 1 || w.dials.Load() != 2 {
 				t.Errorf("%d connections\n%.1000s", w.dials.Load(), j)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"grapevine/announce/reach"
 )
 
 // DefaultDrain is how long a service that stops waits for the gateways.
@@ -95,7 +97,7 @@ func (c *Config) check() error {
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("announce: %s%w", field, fmt.Errorf(format, args...)))
 	}
-	if _, err := locate(c.Agent); err != nil {
+	if _, err := reach.Locate(c.Agent); err != nil {
 		faults = append(faults, fmt.Errorf("announce: %w", err))
 	}
 	if c.Route == "" {

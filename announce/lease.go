@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"grapevine/announce/reach"
 )
 
 const (
@@ -29,7 +31,7 @@ var (
 
 // lease is one connection to an agent, and lives as long as it.
 type lease struct {
-	place  place
+	place  reach.Place
 	client *http.Client
 	token  string    // shown with each request, unless it is empty
 	id     string    // the agent's name of it
@@ -44,8 +46,8 @@ type lease struct {
 
 // open announces, and returns the lease with the agent's first event. Until
 // then ctx bounds it; afterwards life does.
-func open(ctx, life context.Context, d dial, p place, token string, body any) (*lease, event, error) {
-	l := &lease{place: p, client: d.client(p), token: token}
+func open(ctx, life context.Context, d reach.Dial, p reach.Place, token string, body any) (*lease, event, error) {
+	l := &lease{place: p, client: clientOf(d, p), token: token}
 	l.ctx, l.cancel = context.WithCancelCause(life)
 	l.watch = time.AfterFunc(attempt, func() { l.cancel(errNoAnswer) })
 	unbind := context.AfterFunc(ctx, func() { l.cancel(context.Cause(ctx)) })
@@ -135,7 +137,7 @@ func (l *lease) send(ctx context.Context, method, path string, body any) (*http.
 			return nil, err
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, method, l.place.base+path, bytes.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, method, l.place.Base+path, bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

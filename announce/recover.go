@@ -3,19 +3,14 @@ package announce
 import (
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"time"
+
+	"grapevine/announce/reach"
 )
 
 const (
-	// firstPause and longestPause bound the time between two attempts. A
-	// restarted agent holds what it had announced for 15 s.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 3 * time.Second
 	// hurriedPause is for an instance that drains, whose process wants to end.
 	hurriedPause = 200 * time.Millisecond
-	// settled is how long a connection lasts after which the next attempt is a first one.
-	settled = 5 * time.Second
 	// quiet is the least time between two log lines about lost connections.
 	quiet = 10 * time.Second
 )
@@ -25,28 +20,9 @@ type restartError struct{ reason string }
 
 func (e *restartError) Error() string { return "the agent restarts: " + e.reason }
 
-// backoff says how long to wait before the next attempt.
-type backoff struct{ next time.Duration }
-
-// pause is random, so that the instances of an agent don't all come at once,
-// and grows twofold.
-func (b *backoff) pause() time.Duration {
-	b.next = min(max(firstPause, b.next), longestPause)
-	pause := b.next/2 + rand.N(b.next/2)
-	b.next *= 2
-	return pause
-}
-
-// held begins anew after a connection that lasted.
-func (b *backoff) held(d time.Duration) {
-	if d >= settled {
-		b.next = 0
-	}
-}
-
 // pause waits before the next attempt, and says whether there is to be one.
 func (a *Announcer) pause() bool {
-	pause := a.backoff.pause()
+	pause := a.backoff.Pause()
 	for {
 		a.mu.Lock()
 		draining, changed := a.draining, a.changed
@@ -92,7 +68,7 @@ func (o *outage) lost(log *slog.Logger, err error) {
 
 // over is told of each connection that was made. The line is left out if none
 // said that there was no connection.
-func (o *outage) over(log *slog.Logger, instance string, p place) {
+func (o *outage) over(log *slog.Logger, instance string, p reach.Place) {
 	if first := o.last.IsZero(); first || o.told {
 		log.Info("announced", "instance", instance, "agent", p.String(), "attempts", o.count)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 
+	"grapevine/announce/reach"
 	"grapevine/kv"
 )
 
@@ -16,7 +17,7 @@ const Silence = silence
 
 // Dial has a source connect otherwise.
 func (s *Source) Dial(dial func(context.Context) (net.Conn, error)) {
-	s.dial = func(ctx context.Context, _ place) (net.Conn, error) { return dial(ctx) }
+	s.dial = func(ctx context.Context, _ reach.Place) (net.Conn, error) { return dial(ctx) }
 }
 
 // Tell brings a stream into a mirror, until it ends.

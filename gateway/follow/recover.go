@@ -6,41 +6,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
+	"grapevine/announce/reach"
 	"grapevine/kv"
 )
 
-const (
-	// firstPause and longestPause bound the time between two attempts.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 3 * time.Second
-	// settled is how long a stream lasts after which the next attempt is a first one.
-	settled = 5 * time.Second
-	// quiet is the least time between two log lines about lost streams.
-	quiet = 10 * time.Second
-)
-
-// backoff says how long to wait before the next attempt.
-type backoff struct{ next time.Duration }
-
-// pause is random, so that the gateways of an agent don't all come at once, and grows
-// twofold.
-func (b *backoff) pause() time.Duration {
-	b.next = min(max(firstPause, b.next), longestPause)
-	pause := b.next/2 + rand.N(b.next/2)
-	b.next *= 2
-	return pause
-}
-
-// held begins anew after a stream that lasted.
-func (b *backoff) held(d time.Duration) {
-	if d >= settled {
-		b.next = 0
-	}
-}
+// quiet is the least time between two log lines about lost streams.
+const quiet = 10 * time.Second
 
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -69,7 +43,7 @@ func (o *outage) lost(log *slog.Logger, err error) {
 
 // over is told of each state that was taken. The line is left out if none said that the
 // agent was lost.
-func (o *outage) over(log *slog.Logger, p place, rev kv.Rev) {
+func (o *outage) over(log *slog.Logger, p reach.Place, rev kv.Rev) {
 	if first := o.last.IsZero(); first || o.told {
 		log.Info("following an agent", "agent", p.String(), "rev", rev.String(), "attempts", o.count)
 	}

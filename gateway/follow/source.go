@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"grapevine/announce/reach"
 	"grapevine/kv"
 )
 
@@ -45,7 +46,7 @@ type Source struct {
 	agent  string
 	store  *kv.Store
 	logger *slog.Logger
-	dial   dial
+	dial   reach.Dial
 	mirror *kv.Mirror
 	kept   kv.View // what the store has, for keep alone
 
@@ -68,10 +69,10 @@ type Status struct {
 // agent. Instances are orphaned until then: nobody vouches for them. The error says what
 // is wrong with the agent's address, or that what was kept can't be read.
 func New(o Options) (*Source, error) {
-	if _, err := locate(o.Agent); err != nil {
+	if _, err := reach.Locate(o.Agent); err != nil {
 		return nil, err
 	}
-	s := &Source{agent: o.Agent, store: o.Store, logger: o.Logger, dial: dialPlace, mirror: kv.NewMirror()}
+	s := &Source{agent: o.Agent, store: o.Store, logger: o.Logger, dial: reach.DialPlace, mirror: kv.NewMirror()}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -111,18 +112,18 @@ func (s *Source) Run(ctx context.Context) error {
 	if s.store != nil {
 		keeping.Go(func() { s.keep(ctx) })
 	}
-	var pauses backoff
+	var pauses reach.Backoff
 	var outage outage
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.follow(ctx, func(p place) { outage.over(s.logger, p, s.View().Rev()) })
+		err := s.follow(ctx, func(p reach.Place) { outage.over(s.logger, p, s.View().Rev()) })
 		if ctx.Err() != nil {
 			break
 		}
 		s.lost(err)
 		outage.lost(s.logger, err)
-		pauses.held(time.Since(began))
-		wait(ctx, pauses.pause())
+		pauses.Held(time.Since(began))
+		wait(ctx, pauses.Pause())
 	}
 	return nil
 }
@@ -142,8 +143,8 @@ func (s *Source) lost(err error) {
 
 // follow brings one stream into the mirror, until that ends, and says why. following is
 // called when the state is there.
-func (s *Source) follow(ctx context.Context, following func(place)) error {
-	p, err := locate(s.agent)
+func (s *Source) follow(ctx context.Context, following func(reach.Place)) error {
+	p, err := reach.Locate(s.agent)
 	if err != nil {
 		return err
 	}
@@ -181,8 +182,8 @@ func (s *Source) follow(ctx context.Context, following func(place)) error {
 }
 
 // open asks for the stream. Its body is the caller's to close.
-func (s *Source) open(ctx context.Context, p place) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/v1/watch?prefix=gateway&state=1", nil)
+func (s *Source) open(ctx context.Context, p reach.Place) (io.ReadCloser, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Base+"/v1/watch?prefix=gateway&state=1", nil)
 	if err != nil {
 		return nil, err
 	}
