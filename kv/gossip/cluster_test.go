@@ -107,6 +107,7 @@ type cluster struct {
 type node struct {
 	cluster *cluster
 	index   int
+	name    NodeID
 	ip      string
 	store   *kv.Store // outlives a restart, as a disk does
 	boots   int
@@ -151,6 +152,7 @@ func (c *cluster) add(t tb) *node {
 		t.Fatalf("open store: %v", err)
 	}
 	n := &node{cluster: c, index: len(c.nodes), store: store, role: Edge}
+	n.name = NodeID(fmt.Sprintf("%snode%02d", c.name, n.index))
 	n.ip = fmt.Sprintf("10.0.%d.%d", n.index/200, n.index%200+1)
 	if n.index == 0 {
 		n.role = Voter
@@ -180,9 +182,7 @@ func (c *cluster) named(id NodeID) *node {
 	return c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.id() == id })]
 }
 
-func (n *node) id() NodeID {
-	return NodeID(fmt.Sprintf("%snode%02d", n.cluster.name, n.index))
-}
+func (n *node) id() NodeID      { return n.name }
 func (n *node) address() string { return fmt.Sprintf("%s:%d", n.ip, gossipPort) }
 
 func (n *node) options(t tb) Options {

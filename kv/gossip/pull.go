@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -213,15 +214,25 @@ func (q *puller) source(w *want, fit func(Member) bool) Member {
 	if m, ok := w.sources[w.last]; ok && fit(m) {
 		return m
 	}
-	unfit := func(m Member) bool { return !fit(m) }
-	candidates := slices.DeleteFunc(slices.Collect(maps.Values(w.sources)), unfit)
-	if len(candidates) == 0 {
-		candidates = slices.DeleteFunc(slices.Clone(q.peer.members.others(q.peer.o.Meta.ID)), unfit)
+	if m := anyOf(maps.Values(w.sources), fit); m.ID != "" {
+		return m
 	}
-	if len(candidates) == 0 {
-		return Member{}
+	return anyOf(slices.Values(q.peer.members.others(q.peer.o.Meta.ID)), fit)
+}
+
+// anyOf is one of the members that are fit, each as likely as any other; the zero Member if there
+// is none. It copies no list: a thousand members are asked for whenever a pull has failed.
+func anyOf(members iter.Seq[Member], fit func(Member) bool) (chosen Member) {
+	n := 0
+	for m := range members {
+		if !fit(m) {
+			continue
+		}
+		if n++; rand.IntN(n) == 0 {
+			chosen = m
+		}
 	}
-	return candidates[rand.IntN(len(candidates))]
+	return chosen
 }
 
 // pull fetches what is wanted of a stream.

@@ -40,7 +40,7 @@ const (
 // outcome is what a scene showed. Times are from the commit at its maker to the moment at which
 // a node had applied it; every living node counts for every change.
 type outcome struct {
-	operators, planes, rumors []time.Duration
+	operators, owned, rumors  []time.Duration
 	missing, rumorsMissing    int
 	messages, bytes           float64 // per living node, for a change of each kind
 	rumorMessages, rumorBytes float64 // the same for memberlist's broadcast
@@ -82,7 +82,7 @@ func (s scene) play(t *testing.T) (out outcome) {
 		network.SetRetransmit(leastResend)
 		c := newCluster("one", network)
 		c.log, c.key = slog.New(slog.DiscardHandler), nil
-		planes := withPlanes(c)
+		o := withOwners(c)
 		c.onRoster()
 		defer c.close()
 		for range s.size {
@@ -95,22 +95,30 @@ func (s scene) play(t *testing.T) (out outcome) {
 		c.leader().write(t, kv.Put("gateway/routes/first", nil))
 		c.wantSame(t, time.Minute)
 		<-time.After(2 * time.Second)
-		s.perform(t, c, planes, &out)
+		s.perform(t, o, &out)
 	})
 	return out
 }
 
-func (s scene) perform(t *testing.T, c *cluster, planes map[*node]*toyPlane, out *outcome) {
+func (s scene) perform(t *testing.T, o *owners, out *outcome) {
+	c := o.cluster
 	ctx, stop := context.WithCancel(context.Background())
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer stop()
 	living := s.strike(c)
-	operators, owners, rumors := newArrivals(), newArrivals(), newArrivals()
+	r := rand.New(rand.NewPCG(s.seed, 5))
+	var chosen []*node // who makes which change
+	for range s.changes {
+		chosen = append(chosen, living[r.IntN(len(living))])
+	}
+	o.found(t, living, chosen)
+	<-time.After(sceneEnds)
+	operators, owned, rumors := newArrivals(), newArrivals(), newArrivals()
 	told := map[*node]*rumor{}
 	for _, n := range living {
 		watchers.Go(func() { watchStore(ctx, n, operators) })
-		watchers.Go(func() { watchToy(ctx, planes[n], owners) })
+		watchers.Go(func() { watchOwned(ctx, n, chosen, owned) })
 		if s.broadcast {
 			r, err := newRumor(n, s.size, func(_ *node, what string, at time.Time) { rumors.arrive(what, at) })
 			if err != nil {
@@ -122,17 +130,15 @@ func (s scene) perform(t *testing.T, c *cluster, planes map[*node]*toyPlane, out
 	}
 	out.idle = s.measureIdle(living)
 	before := sentBy(living)
-	r := rand.New(rand.NewPCG(s.seed, 5))
-	for i := range s.changes {
+	for i, owner := range chosen {
 		change := fmt.Sprintf("%-300d", i)
 		commit := c.leader().resolve(t, kv.Put("gateway/routes/shop", fmt.Appendf(nil, "%-300d", i)))
 		operators.make(commit.Rev.String())
 		if err := c.leader().store.Merge(commit); err != nil {
 			t.Fatal(err)
 		}
-		owner := living[r.IntN(len(living))]
-		owners.make(fmt.Sprint(owner.id(), planes[owner].state()[string(owner.id())]+1))
-		planes[owner].count(1)
+		owned.make(string(instanceKey(owner, i)))
+		o.put(t, owner, i, change)
 		if s.broadcast {
 			rumors.make(change)
 			told[owner].tell(change)
@@ -144,8 +150,8 @@ func (s scene) perform(t *testing.T, c *cluster, planes map[*node]*toyPlane, out
 	stop()
 	watchers.Wait()
 	want := s.changes * len(living)
-	out.operators, out.planes, out.rumors = operators.times, owners.times, rumors.times
-	out.missing = 2*want - len(out.operators) - len(out.planes)
+	out.operators, out.owned, out.rumors = operators.times, owned.times, rumors.times
+	out.missing = 2*want - len(out.operators) - len(out.owned)
 	if s.broadcast {
 		out.rumorsMissing = want - len(out.rumors)
 	}
@@ -216,13 +222,30 @@ func watchStore(ctx context.Context, n *node, a *arrivals) {
 	}
 }
 
-func watchToy(ctx context.Context, p *toyPlane, a *arrivals) {
-	for last := p.state(); ; {
-		changed := p.Changed()
-		for owner, n := range p.state() {
-			for last[owner] < n {
-				last[owner]++
-				a.arrive(fmt.Sprint(owner, last[owner]), time.Now())
+// found gives some nodes an incarnation, and lets all believe that they live.
+func (o *owners) found(t *testing.T, living, chosen []*node) {
+	for _, owner := range chosen {
+		if o.own[owner] == nil {
+			o.begin(t, owner)
+		}
+		for _, n := range living {
+			n.store.SetOwner(kv.OwnerID(owner.id()), kv.OwnerActive)
+		}
+	}
+}
+
+// watchOwned notes when the instances that the chosen announce, one each, are to be seen.
+func watchOwned(ctx context.Context, n *node, chosen []*node, a *arrivals) {
+	missing := map[kv.Key]bool{}
+	for i, owner := range chosen {
+		missing[instanceKey(owner, i)] = true
+	}
+	for {
+		changed, view := n.store.OwnerChanged(), n.store.View()
+		for key := range missing {
+			if _, there := view.Get(key); there {
+				delete(missing, key)
+				a.arrive(string(key), time.Now())
 			}
 		}
 		select {
@@ -247,7 +270,7 @@ func table(t *testing.T, name string, outs []outcome) (worst time.Duration) {
 	var sum outcome
 	for _, o := range outs {
 		sum.operators = append(sum.operators, o.operators...)
-		sum.planes = append(sum.planes, o.planes...)
+		sum.owned = append(sum.owned, o.owned...)
 		sum.rumors = append(sum.rumors, o.rumors...)
 		sum.missing += o.missing
 		sum.rumorsMissing += o.rumorsMissing
@@ -265,7 +288,7 @@ func table(t *testing.T, name string, outs []outcome) (worst time.Duration) {
 		times   []time.Duration
 		missing int
 	}{
-		{"operators' keys", sum.operators, sum.missing}, {"a plane, from any node", sum.planes, 0}, {"memberlist's broadcast", sum.rumors, sum.rumorsMissing},
+		{"operators' keys", sum.operators, sum.missing}, {"a node's own keys", sum.owned, 0}, {"memberlist's broadcast", sum.rumors, sum.rumorsMissing},
 	} {
 		if len(line.times) == 0 {
 			continue
