@@ -20,7 +20,7 @@ type clusterView interface {
 type clusterMetrics struct {
 	members, voters, leads, leader, stale, behind, alarms *prometheus.Desc
 	packets, changes, pulls, snapshots                    *prometheus.Desc
-	neighbours, pushes                                    *prometheus.Desc
+	neighbours, pushes, udpBlocked                        *prometheus.Desc
 	owners, owned, frozen, freezes, silenced              *prometheus.Desc
 
 	of clusterView
@@ -44,6 +44,7 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 		pulls:      desc("gossip_pulls_total", "Fetching of what was missing, by outcome: done, failed, served, busy.", "outcome"),
 		neighbours: desc("gossip_neighbours", "Members that this node is connected to, to push changes to each other: at most 15, and some more while members come and go."),
 		pushes:     desc("gossip_pushes_total", "Messages with changes between neighbours, by what became of them: sent, skipped as the neighbour was too far behind, repeated as all in it was known.", "outcome"),
+		udpBlocked: desc("udp_blocked_members", "Members that live and that this node reaches over TCP alone, since UDP is blocked on the way; agent reachability tells where."),
 		owners:     desc("owners", "Nodes that own ephemeral keys, by what this one believes of them (active, orphaned, hidden).", "state"),
 		owned:      desc("ephemeral_keys", "Ephemeral keys that are shown."),
 		frozen:     desc("orphans_frozen", "1 while orphaned keys are kept beyond their time, since so many nodes died at once that this one may be cut off."),
@@ -57,7 +58,7 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 func (m *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		m.members, m.voters, m.leads, m.leader, m.stale, m.behind, m.alarms, m.packets, m.changes, m.pulls, m.snapshots,
-		m.neighbours, m.pushes,
+		m.neighbours, m.pushes, m.udpBlocked,
 		m.owners, m.owned, m.frozen, m.freezes, m.silenced,
 	} {
 		to <- desc
@@ -70,8 +71,12 @@ func (m *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
 	}
 	statuses := map[string]int{api.StatusAlive: 0, api.StatusSuspect: 0, api.StatusDead: 0, api.StatusLeft: 0}
+	blocked := 0
 	for _, member := range m.of.Members() {
 		statuses[member.Status]++
+		if member.UDPBlocked {
+			blocked++
+		}
 		if member.Self {
 			gauge(m.behind, float64(member.Lag))
 			gauge(m.leads, one(member.Leader))
@@ -80,6 +85,7 @@ func (m *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	for status, n := range statuses {
 		gauge(m.members, float64(n), status)
 	}
+	gauge(m.udpBlocked, float64(blocked))
 	s := m.of.Standing()
 	gauge(m.voters, float64(s.Reachable), "yes")
 	gauge(m.voters, float64(s.Voters-s.Reachable), "no")

@@ -69,7 +69,7 @@ func (s *prepared) check(t *testing.T, line string, exit int, stdout, stderr str
 var threeMembers = []api.Member{
 	{Node: "edge-1", ID: "01a", Address: "10.0.0.11:7946", Status: "alive", Role: "voter", Version: "0.1.0", Applied: "1.1842", Region: "eu", Leader: true, Self: true},
 	{Node: "edge-2", ID: "01b", Address: "10.0.0.12:7946", Status: "dead", Role: "voter", Version: "0.1.0", Applied: "1.1800", Lag: 42, LagMs: 130_000},
-	{Node: "edge-4", ID: "01d", Address: "10.0.0.14:7946", Status: "alive", Role: "edge", Version: "0.1.0", Applied: "1.1839", Lag: 3, LagMs: 8_100, Region: "us"},
+	{Node: "edge-4", ID: "01d", Address: "10.0.0.14:7946", Status: "alive", Role: "edge", Version: "0.1.0", Applied: "1.1839", Lag: 3, LagMs: 8_100, Region: "us", UDPBlocked: true},
 }
 
 func TestMembers(t *testing.T) {
@@ -78,12 +78,12 @@ func TestMembers(t *testing.T) {
 		"NODE    ADDRESS         STATUS  ROLE   VERSION  APPLIED  LAG       REGION\n"+
 		"edge-1  10.0.0.11:7946  alive   voter  0.1.0    1842     0         eu\n"+
 		"edge-2  10.0.0.12:7946  dead    voter  0.1.0    1800     42/2m10s  -\n"+
-		"edge-4  10.0.0.14:7946  alive   edge   0.1.0    1839     3/8.1s    us      <- behind\n", "", "GET /v1/members")
+		"edge-4  10.0.0.14:7946  alive   edge   0.1.0    1839     3/8.1s    us      <- behind  <- no UDP\n", "", "GET /v1/members")
 	s.check(t, "members --detailed --node edge-4", 0, ""+
 		"NODE    ADDRESS         STATUS  ROLE   VERSION  APPLIED  LAG       REGION  ID   LEADER  ASKED\n"+
 		"edge-1  10.0.0.11:7946  alive   voter  0.1.0    1842     0         eu      01a  yes     yes\n"+
 		"edge-2  10.0.0.12:7946  dead    voter  0.1.0    1800     42/2m10s  -       01b  -       -\n"+
-		"edge-4  10.0.0.14:7946  alive   edge   0.1.0    1839     3/8.1s    us      01d  -       -      <- behind\n", "", "GET /v1/members?node=edge-4")
+		"edge-4  10.0.0.14:7946  alive   edge   0.1.0    1839     3/8.1s    us      01d  -       -      <- behind  <- no UDP\n", "", "GET /v1/members?node=edge-4")
 	s.check(t, "members -o name", 0, "edge-1\nedge-2\nedge-4\n", "", "GET /v1/members")
 	r, _ := s.call("members -o jsonl")
 	first, _, _ := strings.Cut(r.stdout, "\n")

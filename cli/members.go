@@ -19,7 +19,7 @@ func (p *program) members() *urfave.Command {
 	return &urfave.Command{
 		Name: "members", Usage: "list the nodes of the cluster: which live, what each is, and how far it is",
 		Description: "APPLIED is the revision that a node serves, and LAG how many revisions, and for how long, it is behind.\n" +
-			"A node that is suspect has not answered for a moment, and counts as alive.",
+			"A node that is suspect has not answered for a moment, and counts as alive. One without UDP is reached over TCP alone.",
 		Flags: []urfave.Flag{
 			&urfave.BoolFlag{Name: "detailed", Usage: "with ids, and who leads and who was asked"},
 		},
@@ -42,8 +42,12 @@ func (p *program) runMembers(c *urfave.Context) error {
 	})
 }
 
-// behindMark stands behind a node that lives and serves an old revision.
-const behindMark = "<- behind"
+// What stands behind a node that lives and serves an old revision, and behind one that the node
+// which was asked reaches over TCP alone.
+const (
+	behindMark = "<- behind"
+	noUDPMark  = "<- no UDP"
+)
 
 func memberTable(members []api.Member, detailed bool, style style) table {
 	t := table{head: []string{"NODE", "ADDRESS", "STATUS", "ROLE", "VERSION", "APPLIED", "LAG", "REGION"}}
@@ -64,11 +68,14 @@ func memberTable(members []api.Member, detailed bool, style style) table {
 		if isBehind(m) {
 			row = append(row, behindMark)
 		}
+		if m.UDPBlocked {
+			row = append(row, noUDPMark)
+		}
 		t.rows = append(t.rows, row)
 	}
 	t.paint = func(cell string) string {
 		switch cell {
-		case api.StatusDead, behindMark:
+		case api.StatusDead, behindMark, noUDPMark:
 			return style.bad(cell)
 		case api.StatusSuspect, api.StatusLeft:
 			return style.faint(cell)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,5 +187,30 @@ func TestLossOfPackets(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		s.AwaitMembers(9)
+	})
+}
+
+// Where UDP is blocked all goes on over TCP, and an operator is told: by an alarm, and by the members.
+func TestUDPIsBlocked(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		s.Network.SetLoss(1) // streams lose nothing
+		alarmed := func(n *agenttest.Simulated) bool {
+			return slices.ContainsFunc(n.Cluster.Standing().Alarms, func(a string) bool { return strings.HasPrefix(a, "UDP is blocked to ") })
+		}
+		t.Logf("all are told after %v", s.AwaitAll("an alarm", time.Minute, alarmed))
+		s.AwaitAll("all others are marked", time.Minute, func(n *agenttest.Simulated) bool {
+			blocked := 0
+			for _, m := range n.Cluster.Members() {
+				if m.UDPBlocked {
+					blocked++
+				}
+			}
+			return blocked == 3
+		})
+		s.Nodes[3].MustSet("gateway/routes/a", respond("/a", "a"))
+		t.Logf("a change is served everywhere after %v", s.AwaitEqual(2*time.Second))
+		s.AwaitMembers(4)
+		s.Network.SetLoss(0)
+		s.AwaitAll("no alarm", time.Minute, func(n *agenttest.Simulated) bool { return len(n.Cluster.Standing().Alarms) == 0 })
 	})
 }

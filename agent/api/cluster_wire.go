@@ -28,6 +28,8 @@ type Member struct {
 	Self      bool   `json:"self" doc:"it is the node that was asked"`
 	Demoted   bool   `json:"demoted,omitempty" doc:"an operator demoted it: it gets no vote until it is promoted"`
 	NoGateway bool   `json:"noGateway,omitempty" doc:"it runs no gateway: nobody waits for it to serve a change"`
+
+	UDPBlocked bool `json:"udpBlocked,omitempty" doc:"the node that was asked reaches it over TCP alone: its packets, or the answers, are lost on the way"`
 }
 
 // live says whether it counts as alive.

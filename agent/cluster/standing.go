@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"grapevine/agent/api"
@@ -37,6 +38,9 @@ func (m *member) alarms() []string {
 		alarms = append(alarms, fmt.Sprintf("%s: node %s is at revision %s, this one at %s (%d times since %s); agent alarms list",
 			a.Kind, m.nameOf(string(a.Node)), a.Theirs.Rev, a.Ours.Rev, a.Count, a.First.UTC().Format(time.RFC3339)))
 	}
+	if blocked := udpAlarm(m.gossip.Members()); blocked != "" {
+		alarms = append(alarms, blocked)
+	}
 	if waits := m.ring.alarm(); waits != "" {
 		alarms = append(alarms, waits)
 	}
@@ -49,6 +53,28 @@ func (m *member) alarms() []string {
 		alarms = append(alarms, fmt.Sprintf("this node's certificate ends in %s and could not be renewed", left.Round(time.Minute)))
 	}
 	return alarms
+}
+
+// namedInAlarm is how many nodes an alarm names.
+const namedInAlarm = 5
+
+// udpAlarm names the members that are reached over TCP alone, empty if there is none.
+func udpAlarm(members []gossip.Member) string {
+	var names []string
+	for _, member := range members {
+		if member.UDPBlocked {
+			names = append(names, member.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if extra := len(names) - namedInAlarm; extra > 0 {
+		names, more = names[:namedInAlarm], fmt.Sprintf(" and %d more", extra)
+	}
+	return "UDP is blocked to " + strings.Join(names, ", ") + more +
+		", which this node reaches over TCP alone; open the port of --gossip for UDP too, both ways; agent reachability"
 }
 
 // voters are the ids of the nodes that vote, and of those of them that are not heard
@@ -115,6 +141,7 @@ func (m *member) list() []api.Member {
 			Version: member.Version, Applied: at.String(), Region: member.Region,
 			Leader: string(member.ID) == leader && alive(member), Self: string(member.ID) == m.n.o.ID,
 			Demoted: m.isDemoted(string(member.ID)), NoGateway: member.NoGateway,
+			UDPBlocked: member.UDPBlocked,
 		}
 		if at.Epoch == newest.Epoch && at.Rev < newest.Rev {
 			row.Lag, row.LagMs = newest.Rev-at.Rev, m.behindSince(at)

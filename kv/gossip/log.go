@@ -25,7 +25,7 @@ func (l *memberlistLog) Write(line []byte) (int, error) {
 		l.members.suspect(name)
 	}
 	if name, ok := between(text, "[WARN] memberlist: Was able to connect to ", " over TCP but UDP probes failed, network may be misconfigured"); ok {
-		l.members.packetsLost(name)
+		l.members.lostPackets(name)
 	}
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		l.log.Debug("memberlist", "line", text)

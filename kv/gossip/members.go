@@ -62,6 +62,8 @@ type Member struct {
 	Region  string
 	// NoGateway says that it runs no gateway.
 	NoGateway bool
+	// UDPBlocked says that it lives, and answers this node over TCP alone.
+	UDPBlocked bool
 
 	boot string // which of its starts this is
 }
@@ -91,6 +93,8 @@ type members struct {
 	list    []Member          // see all; nil: to be made anew
 	rest    []Member          // see others; nil: to be made anew
 	sums    map[uint64]string // full names by nameSum; nil: to be made anew
+	// packetsLost is how many probes in a row, whoever was probed, were answered over TCP alone.
+	packetsLost int
 }
 
 // entry is one boot of a node.
@@ -101,8 +105,10 @@ type entry struct {
 	leaving  bool      // it said that it goes, or an operator said so
 	answered time.Time // when it was last told our heads out of turn
 	report   report
-	// packetsLost is how many probes in a row it answered over TCP alone.
+	// packetsLost is how many probes in a row it answered over TCP alone, and told that a
+	// line of the log says so.
 	packetsLost int
+	told        bool
 }
 
 // report is what a node says that it has applied.
@@ -374,7 +380,9 @@ func (m *members) sortedLocked() []Member {
 		best := m.best()
 		m.list = make([]Member, 0, len(best))
 		for _, id := range slices.Sorted(maps.Keys(best)) {
-			m.list = append(m.list, best[id].Member)
+			member := best[id].Member
+			member.UDPBlocked = m.blocked(best[id])
+			m.list = append(m.list, member)
 		}
 	}
 	return m.list
