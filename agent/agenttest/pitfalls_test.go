@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,6 +133,100 @@ func TestPitfall21MassDeathFreezes(t *testing.T) {
 			}
 		}
 		awaitSeen(t, s, "3", "", 2*time.Minute)
+	})
+}
+
+// votes are the ids of the nodes that have a vote, as a node has it.
+func votes(t *testing.T, by *agenttest.Simulated) (ids []string) {
+	t.Helper()
+	ctx, cancel := within(5 * time.Second)
+	defer cancel()
+	peers, err := by.Cluster.Peers(ctx)
+	if err != nil {
+		t.Fatalf("%s: %v", by.Name, err)
+	}
+	for _, p := range peers {
+		if p.Role == "voter" {
+			ids = append(ids, p.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// sevenOfFiveVoters is a cluster of seven, of which two stand by, and two voters that do not lead.
+func sevenOfFiveVoters(t *testing.T, s *agenttest.Simulation) (leader *agenttest.Simulated, two []*agenttest.Simulated) {
+	t.Helper()
+	s.AwaitVoters(5)
+	leader = s.AwaitLeader(10 * time.Second)
+	leader.Await("two stand by", time.Minute, func() bool {
+		ctx, cancel := within(5 * time.Second)
+		defer cancel()
+		peers, err := leader.Cluster.Peers(ctx)
+		return err == nil && len(peers) == 7
+	})
+	for _, n := range s.Nodes {
+		if n != leader && len(two) < 2 && slices.Contains(votes(t, leader), n.ID) {
+			two = append(two, n)
+		}
+	}
+	return leader, two
+}
+
+// Pitfall 21, of votes: when two of five voters die none is removed in haste. Both are replaced after a minute by
+// those that stand by, and neither goes while two are not well: should more die, their votes may
+// be needed.
+func TestPitfall21NoVoterGoesBeforeItsReplacement(t *testing.T) {
+	simulate(t, 7, 0, func(t *testing.T, s *agenttest.Simulation) {
+		leader, two := sevenOfFiveVoters(t, s)
+		before := votes(t, leader)
+		for _, n := range two {
+			n.Crash()
+		}
+		died := time.Now()
+		for time.Since(died) < 100*time.Second {
+			<-time.After(2 * time.Second)
+			now := votes(t, leader)
+			if time.Since(died) < time.Minute && !slices.Equal(now, before) {
+				t.Fatalf("after %v the voters are %q", time.Since(died), now)
+			}
+			for _, id := range before {
+				if !slices.Contains(now, id) {
+					t.Fatalf("after %v %s has no vote, while two are not well", time.Since(died), id)
+				}
+			}
+		}
+		leader.MustSet("app/k", "meanwhile")
+		if got := votes(t, leader); len(got) != 7 {
+			t.Fatalf("both are to be replaced by those that stood by: voters %q", got)
+		}
+		two[0].Start()
+		s.AwaitVoters(5)
+		if now := votes(t, leader); slices.Contains(now, two[1].ID) {
+			t.Errorf("the one that is dead still votes: %q", now)
+		}
+		leader.MustSet("app/k", "last")
+		s.AwaitEqual(5 * time.Second)
+	})
+}
+
+// Two that are back within the minute have their votes as before, and nothing else has changed.
+func TestPitfall21VotersThatComeBackKeepTheirVotes(t *testing.T) {
+	simulate(t, 7, 0, func(t *testing.T, s *agenttest.Simulation) {
+		leader, two := sevenOfFiveVoters(t, s)
+		before := votes(t, leader)
+		for _, n := range two {
+			n.Crash()
+		}
+		<-time.After(40 * time.Second)
+		for _, n := range two {
+			n.Start()
+		}
+		for began := time.Now(); time.Since(began) < 90*time.Second; <-time.After(3 * time.Second) {
+			if now := votes(t, leader); !slices.Equal(now, before) {
+				t.Fatalf("after %v the voters are %q, not %q", time.Since(began), now, before)
+			}
+		}
 	})
 }
 
