@@ -134,7 +134,7 @@ func (p *plan) changeUnderLoad(ctx context.Context, r *running, w work) (row, er
 	first := w
 	first.routes = 1
 	go func() {
-		got, err := p.runLoad(ctx, r.setup.port, first, readyPatience+2*changeMargin, stop)
+		got, err := p.runLoad(ctx, r.setup.port, first, readyPatience+2*changeMargin, func() error { return nil }, stop)
 		loaded <- outcome{got, err}
 	}()
 	pause(ctx, changeMargin)

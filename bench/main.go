@@ -12,6 +12,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,7 +46,7 @@ func bench(args []string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "backend", "relay", "load":
-			return stand(args[0], args[1:], stdout)
+			return stand(args[0], args[1:], os.Stdin, stdout)
 		}
 	}
 	o, err := parseOptions(args, stderr)
@@ -71,8 +72,9 @@ func bench(args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// stand runs a program of package wire, whose arguments only this program writes.
-func stand(what string, args []string, stdout io.Writer) error {
+// stand runs a program of package wire, whose arguments only this program writes. A load says that it is warm by a line, and
+// begins when it is given one.
+func stand(what string, args []string, stdin io.Reader, stdout io.Writer) error {
 	text := func(i int) string {
 		if i < len(args) {
 			return args[i]
@@ -100,11 +102,21 @@ func stand(what string, args []string, stdout io.Writer) error {
 		<-signals
 		stop.Store(true)
 	}()
-	result, err := wire.Load{Port: n(0), Path: text(1), Conns: n(2), Rate: float64(n(3)), Duration: duration}.Run(&stop)
+	load := wire.Load{Port: n(0), Path: text(1), Conns: n(2), Rate: float64(n(3)), Duration: duration}
+	load.Warm = func() error {
+		_, err := fmt.Fprintln(stdout, `"warm"`)
+		return errors.Join(err, readLine(stdin))
+	}
+	result, err := load.Run(&stop)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(stdout).Encode(result)
+}
+
+func readLine(in io.Reader) error {
+	_, err := bufio.NewReader(in).ReadString('\n')
+	return err
 }
 
 type options struct {

@@ -212,19 +212,23 @@ func (p *plan) keep(got row) {
 		time.Now().Format("15:04:05"), got.Work, got.Peer, got.Sweep+1, got.Requests, got.Failed, perMillion(got), got.Problem)
 }
 
+// loadOn loads a peer, whose CPU time counts from when the load is warm. That of wrk counts from its start: it does not tell.
 func (p *plan) loadOn(ctx context.Context, r *running, w work) row {
 	var before usage
-	var err error
-	if r.peer != nil {
-		if before, err = r.process.usage(); err != nil {
-			return row{Problem: err.Error()}
+	look := func() (err error) {
+		if r.peer != nil {
+			before, err = r.process.usage()
 		}
+		return err
 	}
 	var got row
+	var err error
 	if p.wrk != "" && w.kind == closedLoop {
-		got, err = p.runWrk(ctx, r.setup.port, w)
+		if err = look(); err == nil {
+			got, err = p.runWrk(ctx, r.setup.port, w)
+		}
 	} else {
-		got, err = p.runLoad(ctx, r.setup.port, w, p.duration, nil)
+		got, err = p.runLoad(ctx, r.setup.port, w, p.duration, look, nil)
 	}
 	if err != nil {
 		return row{Problem: err.Error()}
@@ -241,14 +245,19 @@ func (p *plan) loadOn(ctx context.Context, r *running, w work) row {
 	return got
 }
 
-// runLoad runs this program's own client; a stop that closes ends it before its time.
-func (p *plan) runLoad(ctx context.Context, port int, w work, duration time.Duration, stop <-chan struct{}) (row, error) {
+// runLoad runs this program's own client, and calls warm between what is not counted and what is; a stop that closes ends it before
+// its time.
+func (p *plan) runLoad(ctx context.Context, port int, w work, duration time.Duration, warm func() error, stop <-chan struct{}) (row, error) {
 	cmd := exec.CommandContext(ctx, "taskset", "-c", p.load, p.self, "load",
 		fmt.Sprint(port), w.path(), fmt.Sprint(w.conns), fmt.Sprint(w.rate), duration.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return row{}, err
+	}
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		return row{}, err
 	}
@@ -266,8 +275,8 @@ func (p *plan) runLoad(ctx context.Context, port int, w work, duration time.Dura
 			}
 		}()
 	}
-	var result wire.Result
-	err = errors.Join(json.NewDecoder(out).Decode(&result), cmd.Wait())
+	result, err := listen(out, in, warm)
+	err = errors.Join(err, cmd.Wait())
 	if err != nil {
 		return row{}, fmt.Errorf("load: %w: %s", err, said.String())
 	}
@@ -275,4 +284,21 @@ func (p *plan) runLoad(ctx context.Context, port int, w work, duration time.Dura
 		Client: "own", Requests: result.Sent + result.Refused, Failed: result.Failed(), Seconds: result.Seconds,
 		P50: result.P50, P99: result.P99, P999: result.P999, Closed: result.Closed, Detail: &result,
 	}, nil
+}
+
+// listen follows what a load says: that it is warm, and its result.
+func listen(out io.Reader, in io.WriteCloser, warm func() error) (result wire.Result, err error) {
+	defer in.Close() // a load that waits ends
+	said := json.NewDecoder(out)
+	var word string
+	if err := said.Decode(&word); err != nil {
+		return result, err
+	}
+	if err := warm(); err != nil {
+		return result, err
+	}
+	if _, err := fmt.Fprintln(in); err != nil {
+		return result, err
+	}
+	return result, said.Decode(&result)
 }

@@ -20,6 +20,9 @@ type Load struct {
 	Conns    int
 	Rate     float64 // requests per second on a fixed schedule; 0: each connection sends as soon as it is answered
 	Duration time.Duration
+	// Warm, when set, is called once each connection has had an answer. What came before is not counted, and the load begins
+	// when it returns.
+	Warm func() error
 }
 
 // Result counts each request of a Load once: OK, or one of the failures.
@@ -107,6 +110,11 @@ func (l Load) Run(stop *atomic.Bool) (Result, error) {
 			return Result{}, fmt.Errorf("port %d: %w", l.Port, err)
 		}
 	}
+	if l.Warm != nil {
+		if err := c.warmUp(stop); err != nil {
+			return Result{}, err
+		}
+	}
 	if err := c.run(stop); err != nil {
 		return Result{}, err
 	}
@@ -126,6 +134,36 @@ func (c *client) connect() error {
 	conn := &clientConn{fd: fd, head: make([]byte, 0, 4<<10)}
 	c.conns.put(fd, conn)
 	c.idle = append(c.idle, conn)
+	return nil
+}
+
+// warmUp sends one request on each connection, all of which must be answered well.
+func (c *client) warmUp(stop *atomic.Bool) error {
+	start := time.Now()
+	c.sendAll(start)
+	for c.flying > 0 && !stop.Load() && time.Since(start) < endPatience {
+		if err := c.receiveReady(stopCheck); err != nil {
+			return err
+		}
+	}
+	if c.result.OK < c.load.Conns && !stop.Load() {
+		return fmt.Errorf("%d of %d connections had an answer to their first request: %+v", c.result.OK, c.load.Conns, c.result)
+	}
+	c.result, c.took = Result{}, c.took[:0]
+	return c.load.Warm()
+}
+
+// receiveReady receives what comes, for which it waits.
+func (c *client) receiveReady(wait time.Duration) error {
+	ready, err := c.poller.wait(wait)
+	if err != nil {
+		return err
+	}
+	for _, event := range ready {
+		if conn := c.conns.at(int(event.Fd)); conn != nil {
+			c.receive(conn)
+		}
+	}
 	return nil
 }
 
@@ -155,14 +193,8 @@ func (c *client) run(stop *atomic.Bool) error {
 				wait = min(wait, max(next.Sub(now), 0))
 			}
 		}
-		ready, err := c.poller.wait(wait)
-		if err != nil {
+		if err := c.receiveReady(wait); err != nil {
 			return err
-		}
-		for _, event := range ready {
-			if conn := c.conns.at(int(event.Fd)); conn != nil {
-				c.receive(conn)
-			}
 		}
 	}
 	c.result.Unanswered = c.flying
@@ -179,10 +211,7 @@ func (c *client) run(stop *atomic.Bool) error {
 // request is.
 func (c *client) sendDue(now, next, end time.Time) time.Time {
 	if c.load.Rate == 0 {
-		c.due, c.idle = c.idle, c.due[:0]
-		for _, conn := range c.due {
-			c.send(conn, now)
-		}
+		c.sendAll(now)
 		return now
 	}
 	for !next.After(now) && next.Before(end) && len(c.idle) > 0 {
@@ -192,6 +221,14 @@ func (c *client) sendDue(now, next, end time.Time) time.Time {
 		next = next.Add(c.gap())
 	}
 	return next
+}
+
+// sendAll sends on all idle connections.
+func (c *client) sendAll(now time.Time) {
+	c.due, c.idle = c.idle, c.due[:0]
+	for _, conn := range c.due {
+		c.send(conn, now)
+	}
 }
 
 // gap lies between two requests of the schedule.

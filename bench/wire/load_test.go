@@ -127,6 +127,28 @@ func TestLoadKeepsSchedule(t *testing.T) {
 	}
 }
 
+// TestLoadWarmsUp counts nothing of what came before the load was warm.
+func TestLoadWarmsUp(t *testing.T) {
+	var warm time.Time
+	load := Load{Port: serve(t, ok, ok, ok), Path: "/", Conns: 3, Rate: 1, Duration: time.Millisecond, Warm: func() error {
+		warm = time.Now()
+		return nil
+	}}
+
+	got, err := load.Run(new(atomic.Bool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if warm.IsZero() || got.Sent != 1 || got.OK != 1 || got.Seconds > time.Since(warm).Seconds() {
+		t.Errorf("%+v after %v, want the one request that is due in the duration", got, time.Since(warm))
+	}
+
+	load.Port = serve(t, strings.Replace(ok, "200 OK", "502 Bad Gateway", 1))
+	if got, err := load.Run(new(atomic.Bool)); err == nil {
+		t.Errorf("%+v of a server that was never well", got)
+	}
+}
+
 func TestLoadStops(t *testing.T) {
 	var stop atomic.Bool
 	port := serve(t)

@@ -2,6 +2,9 @@ package http1
 
 import "time"
 
+// MaxIdle is how many idle connections an upstream keeps.
+const MaxIdle = maxIdle
+
 // Pass makes the sweeper's work for d, at once.
 func (u *Upstream) Pass(d time.Duration) {
 	u.pool.tick.Add(ticks(d))

@@ -60,13 +60,14 @@ func TestPoolLastUsedFirst(t *testing.T) {
 
 func TestPoolIdleConnectionsAreBounded(t *testing.T) {
 	u := newUpstream(t, serveRaw(t, numbered))
-	held := hold(t, u, 300)
-	if all, idle := u.Links(); all != 300 || idle != 0 {
-		t.Errorf("%d connections, %d idle; want 300 in use", all, idle)
+	const some = http1.MaxIdle + 20
+	held := hold(t, u, some)
+	if all, idle := u.Links(); all != some || idle != 0 {
+		t.Errorf("%d connections, %d idle; want %d in use", all, idle, some)
 	}
 	finish(held)
-	if all, idle := u.Links(); all != 256 || idle != 256 {
-		t.Errorf("%d connections, %d idle; want 256 idle", all, idle)
+	if all, idle := u.Links(); all != http1.MaxIdle || idle != http1.MaxIdle {
+		t.Errorf("%d connections, %d idle; want %d idle", all, idle, http1.MaxIdle)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	// idlePerDestination bounds the idle connections kept to a destination;
 	// further ones are closed when their request ends.
-	idlePerDestination = 256
+	idlePerDestination = 1024
 	// idleConnTimeout is below the keep-alive timeouts of common servers
 	// (Node.js 5 s apart), so that we close first and no request meets a
 	// connection that is just being closed.
