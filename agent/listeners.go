@@ -25,7 +25,7 @@ func listen(s settings) (*listeners, error) {
 		listener *net.Listener
 		open     func(string) (net.Listener, error)
 	}{
-		{s.http, &l.http, listenTCP},
+		{s.http, &l.http, listenFront},
 		{s.admin, &l.admin, listenTCP},
 		{s.metrics, &l.metrics, listenTCP},
 		{s.socket, &l.socket, listenSocket},
