@@ -175,12 +175,13 @@ func bearer(r *http.Request) string {
 }
 
 // How long a connection that says nothing is believed to stand: a host that lost its power, or its network, does not
-// close it.
+// close it. The probes are over before the stream's next alive is due: from then on the kernel waits for that to be acknowledged,
+// and begins to count anew.
 const (
-	probeAfter  = 5 * time.Second
+	probeAfter  = 3 * time.Second
 	probeEvery  = 2 * time.Second
 	probeCount  = 3
-	probeUnsent = probeAfter + probeCount*probeEvery
+	probeUnsent = probeAfter + probeCount*probeEvery - probeEvery/2 // it is looked at where another probe were due
 )
 
 // notice has the kernel notice within seconds that the other end of a TCP connection is gone. On the unix socket it does so
