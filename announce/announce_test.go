@@ -168,7 +168,7 @@ func TestBadConfig(t *testing.T) {
 		"AllowAnonymous: cannot stand":  func(c *announce.Config) { c.RequireAuth, c.AllowAnonymous = true, true },
 		"Heartbeat 1ms: must be":        func(c *announce.Config) { c.Heartbeat = time.Millisecond },
 		`Agent "https://a": the agent`:  func(c *announce.Config) { c.Agent = "https://a" },
-		`Agent "a:8500": is not like`:   func(c *announce.Config) { c.Agent = "a:8500" },
+		`Agent "a:8500": not like`:      func(c *announce.Config) { c.Agent = "a:8500" },
 	} {
 		c := good
 		change(&c)

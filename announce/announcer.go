@@ -173,7 +173,7 @@ func isFinal(err error) bool {
 
 // connect announces to wherever the agent is now.
 func (a *Announcer) connect(ctx context.Context) (*lease, error) {
-	p, err := reach.Locate(a.config.Agent)
+	p, err := reach.Locate("Agent", a.config.Agent)
 	if err != nil {
 		return nil, err
 	}

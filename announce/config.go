@@ -97,7 +97,7 @@ func (c *Config) check() error {
 	fault := func(field, format string, args ...any) {
 		faults = append(faults, fmt.Errorf("announce: %s%w", field, fmt.Errorf(format, args...)))
 	}
-	if _, err := reach.Locate(c.Agent); err != nil {
+	if _, err := reach.Locate("Agent", c.Agent); err != nil {
 		faults = append(faults, fmt.Errorf("announce: %w", err))
 	}
 	if c.Route == "" {

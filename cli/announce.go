@@ -260,7 +260,7 @@ func (w *wrapping) findAddress(ctx context.Context) error {
 }
 
 func (w *wrapping) hostOfAgent(ctx context.Context) (string, error) {
-	place, err := findAgent(w.config.Agent)
+	place, err := locate(w.config.Agent)
 	if err != nil {
 		return "", err
 	}

@@ -16,21 +16,20 @@ import (
 	"time"
 
 	"grapevine/agent/api"
+	"grapevine/announce/reach"
 )
 
 // client speaks to one agent.
 type client struct {
-	place   place
+	place   reach.Place
 	node    string        // who shall answer; empty: the agent itself
 	timeout time.Duration // for a whole answer, or for a stream's head
 	trace   io.Writer     // one line for each request, unless nil
 	http    *http.Client
 }
 
-func newClient(p place, timeout time.Duration) *client {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, p.network, p.address)
-	}
+func newClient(p reach.Place, timeout time.Duration) *client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return reach.DialPlace(ctx, p) }
 	return &client{place: p, timeout: timeout, http: &http.Client{
 		// One connection a call: net/http would send a write again when it lost an idle one.
 		Transport:     &http.Transport{DialContext: dial, DisableKeepAlives: true},
@@ -135,7 +134,7 @@ func (b streamBody) Close() error {
 }
 
 func (c *client) send(ctx context.Context, r request) (*http.Response, error) {
-	target := c.place.base + r.path
+	target := c.place.Base + r.path
 	if query := c.queryOf(r); len(query) > 0 {
 		target += "?" + query.Encode()
 	}
@@ -214,7 +213,7 @@ func (c *client) unreachable(f *failure, dial *net.OpError) {
 		f.next = "sudo, or join the group of the socket"
 		return
 	}
-	for _, path := range c.place.tried {
+	for _, path := range c.place.Missing {
 		f.details = append(f.details, "there is no socket at "+path)
 	}
 	f.next = "agent run, or name the agent with --addr or AGENT_ADDR"

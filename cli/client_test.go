@@ -6,11 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"grapevine/announce/reach"
 )
 
 func TestProblemsBecomeExitCodes(t *testing.T) {
@@ -124,62 +124,6 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-func TestAgentsAreFound(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	t.Setenv("RUNTIME_DIRECTORY", filepath.Join(dir, "run")+":/elsewhere")
-	t.Setenv("AGENT_ADDR", "")
-	find := func() string {
-		t.Helper()
-		p, err := findAgent("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p.String()
-	}
-	if got := find(); got != "http://127.0.0.1:8500" {
-		t.Errorf("without a socket: %s", got)
-	}
-	touch(t, filepath.Join(dir, "run", "agent.sock"))
-	if got := find(); got != "unix://"+filepath.Join(dir, "run", "agent.sock") {
-		t.Errorf("with the socket of a service: %s", got)
-	}
-	touch(t, filepath.Join("grapevine-data", "agent.sock"))
-	if got := find(); got != "unix://grapevine-data/agent.sock" {
-		t.Errorf("with a socket in this directory: %s", got)
-	}
-}
-
-func touch(t *testing.T, path string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAddresses(t *testing.T) {
-	for _, test := range []struct{ address, network, dial string }{
-		{"unix:///a/b.sock", "unix", "/a/b.sock"},
-		{"unix://b.sock", "unix", "b.sock"},
-		{"http://h:1", "tcp", "h:1"},
-		{"http://h", "tcp", "h:80"},
-		{"http://[::1]/", "tcp", "[::1]:80"},
-	} {
-		p, err := parseAddress(test.address)
-		if err != nil || p.network != test.network || p.address != test.dial {
-			t.Errorf("%s: %+v, %v", test.address, p, err)
-		}
-	}
-	for _, address := range []string{"", "unix://", "h:1", "127.0.0.1:8500", "ftp://h", "http://", "http://u@h", "http://h/x", "http://h?x", "https://h", "http://h:x"} {
-		if p, err := parseAddress(address); exitCode(err) != exitUsage || !strings.Contains(err.Error(), address) {
-			t.Errorf("%q: %+v, %v; want a usage error that names it", address, p, err)
-		}
-	}
-}
-
 func TestUnreachableAgentsSayWhatWasTried(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("AGENT_ADDR", "")
@@ -195,7 +139,7 @@ func TestUnreachableAgentsSayWhatWasTried(t *testing.T) {
 	if r.exit != exitUnreachable || r.stderr != want {
 		t.Errorf("exit %d\n%s", r.exit, r.stderr)
 	}
-	p := place{network: "tcp", address: "127.0.0.1:1", base: "http://127.0.0.1:1", tried: []string{"grapevine-data/agent.sock"}}
+	p := reach.Place{Network: "tcp", Address: "127.0.0.1:1", Base: "http://127.0.0.1:1", Missing: []string{"grapevine-data/agent.sock"}}
 	_, err = newClient(p, 1e9).do(t.Context(), request{method: "GET", path: "/"})
 	var b strings.Builder
 	asFailure(err).tell(&b, style{}, looks)

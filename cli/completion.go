@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -205,13 +204,13 @@ func tokens(ctx context.Context, call invocation) []string {
 
 // ask leaves the answer empty where none comes in the time of a key press.
 func (c *invocation) ask(ctx context.Context, r request, answer any) {
-	address := os.Getenv("AGENT_ADDR")
+	var address string
 	for _, f := range c.flags {
 		if f.name == "addr" {
 			address = f.value
 		}
 	}
-	place, err := findAgent(address)
+	place, err := locate(address)
 	if err == nil {
 		_ = newClient(place, completionTimeout).fetch(ctx, r, answer)
 	}

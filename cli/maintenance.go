@@ -114,14 +114,14 @@ func (p *program) runMaintenanceOn(c *urfave.Context) error {
 		r.query.Set("message", reason)
 	}
 	if c.Args().First() == "" && !c.Bool("yes") && !c.Bool("dry-run") {
-		if err := s.confirm(c.Context, "turn away all requests of "+reach(s, c)); err != nil {
+		if err := s.confirm(c.Context, "turn away all requests of "+whose(s, c)); err != nil {
 			return err
 		}
 	}
 	return s.changeMaintenance(c, r, share)
 }
 
-func reach(s *session, c *urfave.Context) string {
+func whose(s *session, c *urfave.Context) string {
 	if c.Bool("local") {
 		return s.place()
 	}

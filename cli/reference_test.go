@@ -22,8 +22,8 @@ This page is made from the commands themselves by ` + "`make generate`" + `. It 
 Flags may stand anywhere; ` + "`--`" + ` ends them, and ` + "`-`" + ` is an argument. Data goes to the standard output and everything
 else to the standard error. The shapes of ` + "`-o json`, `yaml` and `jsonl`" + ` are those of the HTTP API.
 
-Unless ` + "`--addr`" + ` or ` + "`AGENT_ADDR`" + ` names an agent, the first of these is asked: the socket in ./grapevine-data, the socket
-in $RUNTIME_DIRECTORY or else /run/grapevine, and http://127.0.0.1:8500.
+Unless ` + "`--addr`" + ` or ` + "`AGENT_ADDR`" + ` names an agent, the first of these is asked: the socket in ./grapevine-data, the sockets
+in $RUNTIME_DIRECTORY and in /run/grapevine, and http://127.0.0.1:8500.
 `
 
 func reference(t *testing.T) string {

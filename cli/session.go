@@ -10,6 +10,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
+	"grapevine/announce/reach"
 	"grapevine/gateway/spec"
 )
 
@@ -34,7 +35,7 @@ func (p *program) session(c *urfave.Context) (*session, error) {
 	if err != nil || timeout <= 0 {
 		return nil, usageError("--timeout %q: not a duration above zero, like 10s or 1m", c.String("timeout"))
 	}
-	place, err := findAgent(c.String("addr"))
+	place, err := locate(c.String("addr"))
 	if err != nil {
 		return nil, err
 	}
@@ -84,4 +85,13 @@ func (s *session) canAsk() bool { return isTerminal(s.stdin) && isTerminal(s.std
 func readWord(r io.Reader) (word string) {
 	fmt.Fscanln(r, &word)
 	return word
+}
+
+// locate finds the agent that --addr names, or that is there where it is empty.
+func locate(address string) (reach.Place, error) {
+	p, err := reach.Locate("--addr", address)
+	if err != nil {
+		return p, usageError("%s", err)
+	}
+	return p, nil
 }

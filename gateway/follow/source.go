@@ -69,7 +69,7 @@ type Status struct {
 // agent. Instances are orphaned until then: nobody vouches for them. The error says what
 // is wrong with the agent's address, or that what was kept can't be read.
 func New(o Options) (*Source, error) {
-	if _, err := reach.Locate(o.Agent); err != nil {
+	if _, err := reach.Locate("Agent", o.Agent); err != nil {
 		return nil, err
 	}
 	s := &Source{agent: o.Agent, store: o.Store, logger: o.Logger, dial: reach.DialPlace, mirror: kv.NewMirror()}
@@ -144,7 +144,7 @@ func (s *Source) lost(err error) {
 // follow brings one stream into the mirror, until that ends, and says why. following is
 // called when the state is there.
 func (s *Source) follow(ctx context.Context, following func(reach.Place)) error {
-	p, err := reach.Locate(s.agent)
+	p, err := reach.Locate("Agent", s.agent)
 	if err != nil {
 		return err
 	}
