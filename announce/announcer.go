@@ -28,7 +28,7 @@ type Announcer struct {
 	kick  chan struct{} // a heartbeat is due; one is enough
 	close func() error  // once
 
-	outage  outage        // run's own
+	outage  reach.Outage  // run's own
 	backoff reach.Backoff // run's own
 
 	telling sync.Mutex // keeps changes of status, and calls of OnChange, in one order
@@ -133,7 +133,7 @@ func (a *Announcer) run(ctx context.Context, l *lease, err error) {
 		if a.life.Err() != nil || isFinal(err) {
 			break
 		}
-		a.outage.lost(a.log, err)
+		a.lost(err)
 		a.update(func(s *Status) { s.State, s.Applied, s.Of = Connecting, 0, 0 })
 		if !a.pause() {
 			break
@@ -207,7 +207,7 @@ func (a *Announcer) accept(l *lease, e event) {
 		state = Draining
 	}
 	a.mu.Unlock()
-	a.outage.over(a.log, e.InstanceID, l.place)
+	a.found(e.InstanceID, l.place)
 	for _, notice := range e.Notices {
 		a.log.Warn("the route is not served as announced", "instance", e.InstanceID, "notice", notice)
 	}

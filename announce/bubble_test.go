@@ -208,7 +208,7 @@ func TestFlapping(t *testing.T) {
 				t.Fatalf("%d connections at once", n)
 			}
 		}
-		pass(quiet)
+		pass(reach.Quiet)
 		a.expect(t, "after all", Announced)
 		if lost := j.count("can't be reached"); lost != 1 || j.count("\n") != 3 {
 			t.Errorf("want announced, lost, announced:\n%s", j)

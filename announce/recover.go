@@ -2,18 +2,13 @@ package announce
 
 import (
 	"errors"
-	"log/slog"
 	"time"
 
 	"grapevine/announce/reach"
 )
 
-const (
-	// hurriedPause is for an instance that drains, whose process wants to end.
-	hurriedPause = 200 * time.Millisecond
-	// quiet is the least time between two log lines about lost connections.
-	quiet = 10 * time.Second
-)
+// hurriedPause is for an instance that drains, whose process wants to end.
+const hurriedPause = 200 * time.Millisecond
 
 // restartError is an agent that says that it stops, and holds its instances.
 type restartError struct{ reason string }
@@ -44,33 +39,23 @@ func (a *Announcer) pause() bool {
 	}
 }
 
-// outage makes one log line of many lost connections. Only run uses it.
-type outage struct {
-	told  bool      // the latest line said that the connection is lost
-	last  time.Time // when
-	count int       // connections and attempts lost since, of which nothing was said
-}
-
-// lost is told of each connection and each attempt that failed.
-func (o *outage) lost(log *slog.Logger, err error) {
-	if o.told || !o.last.IsZero() && time.Since(o.last) < quiet {
-		o.count++
+// lost is told of each connection and each attempt that failed. Only run calls it.
+func (a *Announcer) lost(err error) {
+	untold, tell := a.outage.Lost()
+	if !tell {
 		return
 	}
 	var restart *restartError
 	if errors.As(err, &restart) {
-		log.Info("waiting for the agent", "err", err, "untold", o.count)
+		a.log.Info("waiting for the agent", "err", err, "untold", untold)
 	} else {
-		log.Warn("the agent can't be reached; trying again", "err", err, "untold", o.count)
+		a.log.Warn("the agent can't be reached; trying again", "err", err, "untold", untold)
 	}
-	o.told, o.last, o.count = true, time.Now(), 0
 }
 
-// over is told of each connection that was made. The line is left out if none
-// said that there was no connection.
-func (o *outage) over(log *slog.Logger, instance string, p reach.Place) {
-	if first := o.last.IsZero(); first || o.told {
-		log.Info("announced", "instance", instance, "agent", p.String(), "attempts", o.count)
+// found is told of each connection that was made. Only run calls it.
+func (a *Announcer) found(instance string, p reach.Place) {
+	if attempts, tell := a.outage.Over(); tell {
+		a.log.Info("announced", "instance", instance, "agent", p.String(), "attempts", attempts)
 	}
-	o.told, o.count = false, 0
 }

@@ -5,16 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"time"
 
 	"grapevine/announce/reach"
-	"grapevine/kv"
 )
-
-// quiet is the least time between two log lines about lost streams.
-const quiet = 10 * time.Second
 
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -25,32 +20,18 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// outage makes one log line of many lost streams. Only Run uses it.
-type outage struct {
-	told  bool      // the latest line said that the agent is lost
-	last  time.Time // when
-	count int       // streams and attempts lost since, of which nothing was said
+// tellLost is told of each stream and each attempt that failed.
+func (s *Source) tellLost(o *reach.Outage, err error) {
+	if untold, tell := o.Lost(); tell {
+		s.logger.Warn("the agent can't be followed; what it said last is served, and it is tried again", "err", err, "untold", untold)
+	}
 }
 
-func (o *outage) lost(log *slog.Logger, err error) {
-	if o.told || !o.last.IsZero() && time.Since(o.last) < quiet {
-		o.count++
-		return
+// tellFound is told of each state that was taken.
+func (s *Source) tellFound(o *reach.Outage, p reach.Place) {
+	if attempts, tell := o.Over(); tell {
+		s.logger.Info("following an agent", "agent", p.String(), "rev", s.View().Rev().String(), "attempts", attempts)
 	}
-	log.Warn("the agent can't be followed; what it said last is served, and it is tried again", "err", err, "untold", o.count)
-	o.told, o.last, o.count = true, time.Now(), 0
-}
-
-// over is told of each state that was taken. The line is left out if none said that the
-// agent was lost.
-func (o *outage) over(log *slog.Logger, p reach.Place, rev kv.Rev) {
-	if first := o.last.IsZero(); first || o.told {
-		log.Info("following an agent", "agent", p.String(), "rev", rev.String(), "attempts", o.count)
-	}
-	if o.last.IsZero() {
-		o.last = time.Now().Add(-quiet)
-	}
-	o.told, o.count = false, 0
 }
 
 // maxProblem bounds what is read of a refusal.

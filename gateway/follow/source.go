@@ -113,15 +113,15 @@ func (s *Source) Run(ctx context.Context) error {
 		keeping.Go(func() { s.keep(ctx) })
 	}
 	var pauses reach.Backoff
-	var outage outage
+	var outage reach.Outage
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.follow(ctx, func(p reach.Place) { outage.over(s.logger, p, s.View().Rev()) })
+		err := s.follow(ctx, func(p reach.Place) { s.tellFound(&outage, p) })
 		if ctx.Err() != nil {
 			break
 		}
 		s.lost(err)
-		outage.lost(s.logger, err)
+		s.tellLost(&outage, err)
 		pauses.Held(time.Since(began))
 		wait(ctx, pauses.Pause())
 	}
