@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,26 @@ func TestForceLeave(t *testing.T) {
 		// It returns nevertheless, and is welcome.
 		dead.start(t)
 		c.wantMembers(t, 9, 30*time.Second)
+	})
+}
+
+// What a node says of itself may be lost on its way, as memberlist tells it a few times only. Heads find
+// out, since their sum over the members is of that, too.
+func TestLostNewsOfAMember(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.start(t, 5)
+		<-time.After(10 * time.Second)
+		c.net.SetLoss(1) // streams lose nothing
+		if err := c.nodes[2].peer.SetMeta(Meta{Name: "moved", Role: Voter}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(3 * time.Second)
+		c.net.SetLoss(0)
+		took := eventually(t, 30*time.Second, "all know", func() bool {
+			return !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.peer.members.find(c.nodes[2].id()).Role != Voter })
+		})
+		if took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
 	})
 }

@@ -101,6 +101,7 @@ type members struct {
 type entry struct {
 	Member
 	join     uint64    // its place in the order of joining
+	sum      uint64    // of its name and what it says of itself
 	since    time.Time // its status
 	leaving  bool      // it said that it goes, or an operator said so
 	answered time.Time // when it was last told our heads out of turn
@@ -148,9 +149,10 @@ func (m *members) note(n *memberlist.Node, event string) {
 		return // since NotifyAlive was asked
 	}
 	e := m.entries[n.Name]
-	if e == nil || !e.alive() {
+	if e != nil && e.alive() {
+		m.flip(e)
+	} else {
 		m.joins++
-		m.flip(n.Name)
 		kept := report{}
 		if e != nil {
 			kept = e.report
@@ -163,6 +165,8 @@ func (m *members) note(n *memberlist.Node, event string) {
 		Role: meta.Role, Version: meta.Version, Region: meta.Region, NoGateway: meta.NoGateway,
 		boot: strings.TrimPrefix(n.Name, string(meta.ID)+"-"),
 	}
+	e.sum = nameSum(n.Name + string(n.Meta))
+	m.flip(e)
 	m.log.Info(event, "member", string(e.ID), "name", e.Name, "address", e.Address, "role", e.Role.String(), "version", e.Version)
 	m.touch()
 }
@@ -187,7 +191,7 @@ func (m *members) set(e *entry, status Status) {
 		return
 	}
 	if e.alive() && status > Suspect {
-		m.flip(fullName(e.ID, e.boot))
+		m.flip(e)
 	}
 	m.log.Info("member is "+status.String(), "member", string(e.ID), "name", e.Name, "address", e.Address)
 	e.Status, e.since = status, time.Now()
@@ -201,12 +205,12 @@ func (m *members) touch() {
 }
 
 // flip takes a node into the sum of the living, or out of it.
-func (m *members) flip(name string) {
-	m.living ^= nameSum(name)
+func (m *members) flip(e *entry) {
+	m.living ^= e.sum
 	m.moved = time.Now()
 }
 
-// sum is equal on nodes that see the same members alive. It tells too for how long
+// sum is equal on nodes that see the same members alive and know the same of them. It tells too for how long
 // it has not changed.
 func (m *members) sum() (uint64, time.Duration) {
 	m.mu.Lock()

@@ -205,6 +205,12 @@ func (o *Options) fill() {
 	}
 }
 
+// membersExchange is how often memberlist exchanges all members with somebody at random, and more rarely with
+// more than 32 of them. Of a thousand that is 250 KB each way, more than all else that an idle node sends if it
+// happens every 30 s as on memberlist's LAN. Heads tell within a second that two nodes differ in the
+// members that they see, see compareMembers, so that this is for nothing but what they don't tell.
+const membersExchange = 10 * time.Minute
+
 // memberlistConfig is that of a LAN, as far as it is not said here.
 func (p *Peer) memberlistConfig() *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
@@ -217,6 +223,7 @@ func (p *Peer) memberlistConfig() *memberlist.Config {
 	c.Logger = newMemberlistLog(p.log, p.members)
 	c.ProbeInterval = p.o.Timings.Probe
 	c.ProbeTimeout = p.o.Timings.Probe / 2
+	c.PushPullInterval = membersExchange
 	// What is under way when a peer is gone must be over before the next rejoin.
 	c.TCPTimeout = 5 * time.Second
 	// Hashes and signatures do not shrink, and the attempt costs more than all else

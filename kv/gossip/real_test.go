@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -151,4 +152,40 @@ func TestRealMembership(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIdleCost measures what nodes send when nothing happens, memberlist included: its probes, and
+// its exchanges of all members, which grow with their number.
+func TestIdleCost(t *testing.T) {
+	withoutRace(t)
+	size := 20
+	if long() {
+		size = 100
+	}
+	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_REAL")); err == nil {
+		size = n
+	}
+	inBubble(t, func(t *testing.T, c *cluster) {
+		c.log = slog.New(slog.DiscardHandler)
+		o := withOwners(c)
+		for range size {
+			c.add(t).start(t)
+		}
+		c.joinAll(t)
+		o.raise(t)
+		c.leader().write(t, kv.Put("a", nil))
+		o.wantDigests(t, time.Minute)
+		<-time.After(2 * time.Minute)
+		const during = 5 * time.Minute
+		before := sentBy(c.nodes)
+		<-time.After(during)
+		after := sentBy(c.nodes)
+		each := float64(size) * during.Seconds()
+		perSecond := float64(after.Bytes-before.Bytes) / each
+		t.Logf("%d nodes: an idle one sends %.0f bytes and %.1f messages a second", size, perSecond,
+			float64(after.Packets+after.Writes-before.Packets-before.Writes)/each)
+		if perSecond > 1024 {
+			t.Errorf("%.0f bytes a second, want at most 1024", perSecond)
+		}
+	})
 }
