@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"grapevine/kv"
@@ -291,9 +293,15 @@ func TestHalfOpenUnderLoad(t *testing.T) {
 	var clients sync.WaitGroup
 	for range 100 {
 		clients.Go(func() {
-			if got := f.get("/c"); got.StatusCode == 200 {
+			got := f.get("/c")
+			if got.StatusCode == 200 {
 				passed.Add(1)
-			} else if refused.Add(1) == 99 { // all others have their answer while the probe is under way
+				return
+			}
+			if after := got.Header.Get("Retry-After"); after != "1" { // the break is over: it is a matter of moments
+				t.Errorf("Retry-After is %q", after)
+			}
+			if refused.Add(1) == 99 { // all others have their answer while the probe is under way
 				close(release)
 			}
 		})
@@ -305,4 +313,147 @@ func TestHalfOpenUnderLoad(t *testing.T) {
 	if got := f.get("/c"); got.StatusCode != 200 {
 		t.Errorf("got %d after the probe went well", got.StatusCode)
 	}
+}
+
+// Those whom it turns away come back when the break is over, and not before. A policy that is another one begins anew.
+func TestBreakerOfAnotherPolicy(t *testing.T) {
+	f := start(t, "")
+	m := newFickle(t)
+	m.status.Store(503)
+	policy := func(duration string) string {
+		return strings.Replace(guarded("", m.url), `"300ms"`, fmt.Sprintf("%q", duration), 1)
+	}
+	f.put("gateway/routes/c", onCluster("/c", "c"))
+	for _, duration := range []time.Duration{time.Hour, 2 * time.Hour} {
+		f.put("gateway/clusters/c", policy(duration.String()))
+		began := time.Now()
+		for range 3 {
+			if got := f.get("/c"); got.body != "" {
+				t.Fatalf("got %q; want the backend's own answer", got.body)
+			}
+		}
+		got := f.get("/c")
+		got.problem(t, 503, "circuit_open")
+		after, err := strconv.Atoi(got.Header.Get("Retry-After"))
+		if longest := int(duration / time.Second); err != nil || after > longest || after < int(math.Ceil((duration-time.Since(began)).Seconds())) {
+			t.Errorf("Retry-After is %q of %d", got.Header.Get("Retry-After"), longest)
+		}
+	}
+	if n := testutil.CollectAndCount(f.gateway.Collector(), "grapevine_breaker_state"); n != 1 {
+		t.Errorf("it has %d states", n)
+	}
+}
+
+// What says nothing of a cluster opens no breaker: that it has no destination, or that those have as many requests as they
+// may; a stream that is silent; and one that breaks off when the window in which it began is long over.
+func TestBreakerIsNotOpenedBy(t *testing.T) {
+	f := start(t, "")
+	release, begun := make(chan struct{}), make(chan struct{}, 10)
+	defer close(release)
+	stream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
+			w.Header().Set("Content-Length", "100")
+		}
+		w.(http.Flusher).Flush()
+		begun <- struct{}{}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		case <-time.After(map[bool]time.Duration{true: 200 * time.Millisecond, false: time.Hour}[r.URL.Path == "/late"]):
+			panic(http.ErrAbortHandler)
+		}
+	})
+	touchy := func(more, sampling string, destinations string) string {
+		return fmt.Sprintf(`{"destinations":{%s}%s,"health":{"passive":{"enabled":false}},"resilience":{"circuitBreaker":`+
+			`{"failureThreshold":1,"minimumThroughput":1,"breakDuration":"1h","sampling":%q}}}`, destinations, more, sampling)
+	}
+	isClosed := func(what string) {
+		t.Helper()
+		if n := testutil.CollectAndCount(f.gateway.Collector(), "grapevine_breaker_transitions_total"); n != 0 {
+			t.Errorf("%s: a breaker has changed", what)
+		}
+	}
+	at := fmt.Sprintf(`"a":%q`, stream)
+
+	f.put("gateway/clusters/none", touchy("", "10s", ""))
+	f.put("gateway/routes/none", onCluster("/none", "none"))
+	for range 3 {
+		f.get("/none").problem(t, 503, "no_destination")
+	}
+	isClosed("none")
+
+	f.put("gateway/clusters/full", touchy(`,"maxConnections":1`, "10s", at))
+	f.put("gateway/routes/full", onCluster("/full", "full"))
+	full := f.open("/full")
+	<-begun
+	for range 3 {
+		f.get("/full").problem(t, 503, "overloaded")
+	}
+	isClosed("full")
+	full.Close()
+
+	f.put("gateway/config/timeouts", `{"idleTimeout":"100ms"}`)
+	f.put("gateway/clusters/silent", touchy("", "10s", at))
+	f.put("gateway/routes/silent", onCluster("/silent", "silent"))
+	f.readAll("/silent") // until the time without a byte is over
+	<-begun
+	isClosed("silent")
+
+	f.put("gateway/config/timeouts", `{"idleTimeout":"10s"}`)
+	f.put("gateway/clusters/late", touchy("", "20ms", at))
+	f.put("gateway/routes/late", onCluster("/late", "late"))
+	f.readAll("/late")
+	<-begun
+	isClosed("late")
+	f.put("gateway/clusters/late", touchy("", "10s", at)) // within a longer window it is a failure
+	f.readAll("/late")
+	<-begun
+	f.get("/late").problem(t, 503, "circuit_open")
+}
+
+// readAll reads an answer that may break off, until the connection ends.
+func (f *fixture) readAll(path string) {
+	f.t.Helper()
+	conn := f.open(path)
+	conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.Copy(io.Discard, conn)
+}
+
+// counts wants a series, such as name{label="value"}, to have a value.
+func (f *fixture) counts(series string, want float64) {
+	f.t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(f.gateway.Collector())
+	families, err := registry.Gather()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", label.GetName(), label.GetValue()))
+			}
+			if series != fmt.Sprintf("%s{%s}", family.GetName(), strings.Join(labels, ",")) {
+				continue
+			}
+			if got := metric.GetCounter().GetValue() + metric.GetGauge().GetValue(); got != want {
+				f.t.Errorf("%s is %v; want %v", series, got, want)
+			}
+			return
+		}
+	}
+	f.t.Errorf("there is no %s", series)
+}
+
+// open sends a request whose answer is not read.
+func (f *fixture) open(path string) net.Conn {
+	f.t.Helper()
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
+	return conn
 }

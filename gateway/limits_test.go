@@ -46,10 +46,11 @@ func (f *fixture) occupy(h *held, path string) <-chan int {
 // who is in flight.
 func TestLimitsInFlight(t *testing.T) {
 	h := newHeld(t)
-	for name, keys := range map[string][2]string{
-		"route":       {`{"path":"/r","cluster":"c","limits":{"maxConcurrent":2}}`, `{"destinations":{"a":"` + h.url + `"}}`},
-		"cluster":     {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConcurrent":2}`},
-		"destination": {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConnections":2}`},
+	const ofRoute, ofCluster = `grapevine_route_shed_total{route="r"}`, `grapevine_upstream_shed_total{cluster="c"}`
+	for name, keys := range map[string][3]string{
+		"route":       {`{"path":"/r","cluster":"c","limits":{"maxConcurrent":2}}`, `{"destinations":{"a":"` + h.url + `"}}`, ofRoute},
+		"cluster":     {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConcurrent":2}`, ofCluster},
+		"destination": {onCluster("/r", "c"), `{"destinations":{"a":"` + h.url + `"},"maxConnections":2}`, ofCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, "")
@@ -69,6 +70,7 @@ func TestLimitsInFlight(t *testing.T) {
 			if h.calls.Load() != before {
 				t.Error("the backend was asked")
 			}
+			f.counts(keys[2], 3)
 			h.release <- struct{}{}
 			h.release <- struct{}{}
 			if a, b := <-first, <-second; a != 200 || b != 200 {
@@ -103,8 +105,8 @@ func TestLimitsInFlight(t *testing.T) {
 func TestFullDestinationIsPassedBy(t *testing.T) {
 	f := start(t, "")
 	one, two := newHeld(t), newHeld(t)
-	f.put("gateway/clusters/c", fmt.Sprintf(`{"destinations":{"a":%q,"b":%q},"maxConnections":1}`, one.url, two.url))
-	f.put("gateway/routes/r", onCluster("/r", "c"))
+	f.put("gateway/clusters/c", fmt.Sprintf(`{"destinations":{"a":%q,"b":%q},"maxConnections":1,"loadBalancing":"hash","hashOn":"path"}`, one.url, two.url))
+	f.put("gateway/routes/r", onCluster("/r", "c")) // whose requests all go to the same one first
 	var results []<-chan int
 	for range 2 {
 		status := make(chan int, 1)

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,27 @@ func TestGraceOfAMaintenance(t *testing.T) {
 		stop()
 		if got, want := fmt.Sprint(moments), "[10s 11s 12s]"; got != want {
 			t.Errorf("recalled at %s; want %s", got, want)
+		}
+	})
+}
+
+// A client is let through by its address, whatever form the listener gives it.
+func TestMaintenanceReadsAddresses(t *testing.T) {
+	inTime(t, func(t *testing.T, f *fixture) {
+		f.now("gateway/routes/hello", `{"path":"/hello","respond":{"status":200}}`)
+		f.now("gateway/maintenance", `{"enabled":true,"allow":["10.0.0.0/8","fe80::/16"]}`)
+		for client, want := range map[string]int{
+			"10.1.2.3": 200, "::ffff:10.1.2.3": 200, "11.1.2.3": 503, "::ffff:11.1.2.3": 503, "fe80::1%eth0": 200, "fe81::1": 503, "": 503,
+		} {
+			x := new(exchange.Exchange)
+			x.Reset(t.Context())
+			x.Request.Method, x.Request.Target, x.Request.Authority = "GET", []byte("/hello"), []byte("h")
+			x.Request.Client, _ = netip.ParseAddr(client)
+			f.gateway.Serve(x)
+			if x.Response.Status != want {
+				t.Errorf("%q: %d; want %d", client, x.Response.Status, want)
+			}
+			x.Finish(nil)
 		}
 	})
 }

@@ -177,9 +177,10 @@ func TestRetryWhere(t *testing.T) {
 	dead := unused(t)
 	f.put("gateway/routes/r", retrying(`{"attempts":2}`, dead))
 	f.get("/r").problem(t, 502, "connect_failed")
+	f.ask("POST", "/r", "Content-Length: 1", "", "x").problem(t, 502, "connect_failed") // which has reached nobody either
 	want := `# HELP grapevine_upstream_retries_total Attempts that a route's retry policy asked for, by what ended the one before: connect, reset, timeout or status.
 # TYPE grapevine_upstream_retries_total counter
-grapevine_upstream_retries_total{cluster="r",reason="connect"} 2
+grapevine_upstream_retries_total{cluster="r",reason="connect"} 4
 grapevine_upstream_retries_total{cluster="r",reason="status"} 2
 `
 	if err := testutil.CollectAndCompare(f.gateway.Collector(), strings.NewReader(want), "grapevine_upstream_retries_total"); err != nil {
@@ -197,6 +198,41 @@ func TestRetryWithinTheTime(t *testing.T) {
 	f.get("/r").problem(t, 504, "timeout")
 	if took, n := time.Since(began), len(slow.take()); took < 200*time.Millisecond || took > 2*time.Second || n < 2 || n > 4 {
 		t.Errorf("%d attempts took %s", n, took)
+	}
+}
+
+// The last attempt has what is left of the time, and when nothing is left there is none.
+func TestRetryHasWhatIsLeft(t *testing.T) {
+	f := start(t, "")
+	var mu sync.Mutex
+	var held []time.Duration
+	var backends []string
+	for range 6 {
+		backends = append(backends, newRecorder(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+			began := time.Now()
+			<-r.Context().Done()
+			mu.Lock()
+			defer mu.Unlock()
+			held = append(held, time.Since(began))
+		}).url)
+	}
+	policy := `{"attempts":5,"on":["timeout"],"perTryTimeout":"400ms"}`
+	f.put("gateway/routes/r", strings.Replace(retrying(policy, backends...), `"2s"`, `"500ms"`, 1))
+	f.get("/r").problem(t, 504, "timeout")
+	f.counts(`grapevine_upstream_attempts_total{cluster="r"}`, 2)
+	for deadline := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
+		mu.Lock()
+		n := len(held)
+		mu.Unlock()
+		if n == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d attempts have ended", n)
+		}
+	}
+	if held[1] > 300*time.Millisecond {
+		t.Errorf("the second one had %v of the 100 ms that were left", held[1])
 	}
 }
 
@@ -234,6 +270,64 @@ func TestRetryBudget(t *testing.T) {
 	if n := most.Load(); n == 0 || n > clients/10 {
 		t.Errorf("%d retries at once among %d requests", n, clients)
 	}
+	if n := testutil.CollectAndCount(f.gateway.Collector(), "grapevine_upstream_retries_denied_total"); n != 1 {
+		t.Error("none was denied")
+	}
+}
+
+// A part of the budget is given back, and so is the place at a destination whose answer was not taken.
+func TestRetryGivesBack(t *testing.T) {
+	f := start(t, "")
+	only := newRecorder(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n%2 == 1 {
+			w.WriteHeader(503)
+		}
+	})
+	f.put("gateway/clusters/c", fmt.Sprintf(`{"destinations":{"a":%q},"maxConnections":1}`, only.url))
+	f.put("gateway/routes/r", `{"path":"/r","cluster":"c","retry":{"attempts":1,"on":["503"]}}`)
+	for n := range 2 * 3 { // twice as many as the least budget
+		deadline := time.Now().Add(patience)
+		got := f.get("/r")
+		for ; got.StatusCode == 503 && strings.Contains(got.body, "overloaded") && time.Now().Before(deadline); got = f.get("/r") {
+			// the place of the request before is free when its client has the answer already
+			if n == 0 {
+				t.Fatal("the first finds no place")
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		if got.StatusCode != 200 {
+			t.Fatalf("request %d: %d %s", n, got.StatusCode, got.body)
+		}
+	}
+}
+
+// Where each destination was tried, all come again in their order, after pauses that grow.
+func TestRetryPauses(t *testing.T) {
+	f := start(t, "")
+	var mu sync.Mutex
+	var came []string
+	var at []time.Time
+	failing := func(name string) string {
+		return newRecorder(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			came, at = append(came, name), append(at, time.Now())
+			w.WriteHeader(503)
+		}).url
+	}
+	f.put("gateway/routes/r", retrying(`{"attempts":5,"on":["503"]}`, failing("a"), failing("b")))
+	if got := f.get("/r"); got.StatusCode != 503 {
+		t.Errorf("got %d", got.StatusCode)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if order := strings.Join(came, ""); order != "ababab" {
+		t.Fatalf("it came to %s", order)
+	}
+	// Half of 50 ms and half of 100 ms are the least that chance leaves.
+	if first, second := at[2].Sub(at[1]), at[4].Sub(at[3]); first < 25*time.Millisecond || second < 50*time.Millisecond {
+		t.Errorf("the pauses were %v and %v", first, second)
+	}
 }
 
 // A cluster whose breaker has opened meanwhile is not asked again: every
@@ -254,6 +348,36 @@ func TestRetryStopsAtTheBreaker(t *testing.T) {
 	f.get("/r").problem(t, 503, "circuit_open")
 	if n := len(one.take()) + len(two.take()); n != 0 {
 		t.Errorf("%d attempts while it is open", n)
+	}
+}
+
+// Nor is it while the request that would come again was under way as the breaker opened.
+func TestRetrySeesTheBreakerOpen(t *testing.T) {
+	f := start(t, "")
+	began, release := make(chan struct{}), make(chan struct{})
+	bad := newRecorder(t, func(n int, w http.ResponseWriter, r *http.Request) {
+		if n == 1 {
+			close(began)
+			<-release
+		}
+		w.WriteHeader(503)
+	})
+	f.put("gateway/clusters/c", strings.Replace(guarded("", bad.url), "300ms", "1h", 1))
+	f.put("gateway/routes/r", `{"path":"/r","cluster":"c","retry":{"attempts":1,"on":["503"]}}`)
+	f.put("gateway/routes/once", onCluster("/once", "c"))
+	ended := make(chan int)
+	go func() { ended <- f.get("/r").StatusCode }()
+	<-began
+	for range 3 {
+		f.get("/once")
+	}
+	f.get("/once").problem(t, 503, "circuit_open")
+	close(release)
+	if status := <-ended; status != 503 {
+		t.Errorf("got %d", status)
+	}
+	if n := len(bad.take()); n != 4 {
+		t.Errorf("%d attempts of four requests that each should have one", n)
 	}
 }
 

@@ -38,12 +38,36 @@ func TestSplitByWeight(t *testing.T) {
 	}
 }
 
+// Turns go on when the route changes, and nobody who only looks takes one.
+func TestSplitTakesTurns(t *testing.T) {
+	f := splitting(t)
+	came := ""
+	for i := range 6 {
+		f.divide(1, 1, fmt.Sprintf(`}],"description":"version %d"}`, i))
+		foretold := "stable"
+		for range 3 {
+			if foretold = "stable"; f.asking("GET /r").Split[1].Chosen {
+				foretold = "canary"
+			}
+		}
+		body := f.get("/r").body
+		if foretold != body {
+			t.Errorf("it came to %s; %s was foretold", body, foretold)
+		}
+		came += body[:1]
+	}
+	if came != "scscsc" && came != "cscscs" {
+		t.Errorf("they came to %s", came)
+	}
+}
+
 func TestSplitByHeaderAndCookie(t *testing.T) {
 	f := splitting(t)
 	for _, row := range []struct{ conditions, request, want string }{
 		{`"headers":[{"name":"X-Canary","value":"yes"}]`, "X-Canary: yes", "canary"},
 		{`"headers":[{"name":"X-Canary","value":"yes"}]`, "x-canary: no", "stable"},
 		{`"headers":[{"name":"X-Canary","value":"yes"}]`, "X-Canary: yes\nX_Canary: no", "stable"},
+		{`"headers":[{"name":"X-Canary","value":"yes"}]`, "X-Canary: yes\nX_Canary: yes", "stable"}, // together it is "yes, yes"
 		{`"headers":[{"name":"X-Canary","present":true}]`, "A: b", "stable"},
 		{`"cookies":[{"name":"canary","value":"1"}]`, "Cookie: a=b; canary=1", "canary"},
 		{`"cookies":[{"name":"canary","value":"1"}]`, "Cookie: canary=2; canary=1", "stable"},
@@ -74,7 +98,9 @@ func TestSplitKeepsClients(t *testing.T) {
 		return came
 	}
 	f.divide(90, 10, `}],"splitOn":"cookie:sid"}`)
-	first, again := at(), at()
+	first := at()
+	f.get("/r") // without a place it takes a turn, after which the turns are others' than before
+	again := at()
 	f.divide(70, 30, `}],"splitOn":"cookie:sid"}`)
 	later := at()
 	canary := map[string]int{}

@@ -77,6 +77,7 @@ func TestThreshold(t *testing.T) {
 		{"a share", breaker.Policy{Threshold: 0.5, Minimum: 1}, 30, 0, 30},
 		{"a share, too few calls", breaker.Policy{Threshold: 0.1, Minimum: 20}, 0, 0, 20},
 		{"the first failure", breaker.Policy{Threshold: 1, Minimum: 1}, 0, 0, 1},
+		{"the first failure after what went well", breaker.Policy{Threshold: 1, Minimum: 1}, 100, 0, 1},
 		{"a tiny share", breaker.Policy{Threshold: 0.001, Minimum: 20}, 19, 0, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -284,6 +285,21 @@ func TestReset(t *testing.T) {
 			t.Errorf("it is %s", b.State())
 		}
 	})
+}
+
+// What began before a reset says nothing after it, and changes nothing.
+func TestResetWhileCallsAreUnderWay(t *testing.T) {
+	var told told
+	b := breaker.New(breaker.Policy{Threshold: 1, Minimum: 1, Window: time.Minute, Break: time.Minute, Probes: 1}, told.tell)
+	if !b.Do(breaker.NewCall(func() breaker.Outcome {
+		b.Reset()
+		return breaker.Failure
+	})) {
+		t.Error("it does not pass")
+	}
+	if told.want(t, "closed to closed"); b.State() != breaker.Closed || b.Wait() != 0 {
+		t.Errorf("it is %s, and waits for %s", b.State(), b.Wait())
+	}
 }
 
 // A panic is a failure, and goes on.

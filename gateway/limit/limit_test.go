@@ -34,6 +34,15 @@ func TestGate(t *testing.T) {
 			}
 		})
 	}
+	for range 4 { // with nothing between, so that they come at the same time
+		all.Go(func() {
+			for range 200_000 {
+				if g.Enter(3) {
+					g.Leave()
+				}
+			}
+		})
+	}
 	all.Wait()
 	if most.Load() > 3 || g.Now() != 0 {
 		t.Errorf("there were %d inside, and %d are left", most.Load(), g.Now())
