@@ -248,6 +248,15 @@ func TestReceiptsOfACluster(t *testing.T) {
 		{"--node edge-2", api.Applied{Of: 3, Ms: 3}, exitWait, "error: revision 12: not live on edge-2 in time. The change was written.\ntry: agent status\n"},
 		{"--wait none", api.Applied{Of: 3}, 0, "revision 12, committed\n"},
 		{"--wait all", api.Applied{Nodes: 1, Of: 1, Ms: 3}, 0, "revision 12, live on this node in 3 ms\n"},
+		// At a node without a gateway.
+		{"--wait all", api.Applied{Nodes: 1, Of: 1, Ms: 3, Slowest: "edge-1", NoGateway: true}, 0, "revision 12, applied by 1/1 nodes in 3 ms (slowest: edge-1)\n"},
+		{"", api.Applied{Nodes: 1, Of: 1, Ms: 3, NoGateway: true}, 0, "revision 12, held by this node in 3 ms; it runs no gateway, and others serve the change\n"},
+		{
+			"--node host-4",
+			api.Applied{Of: 1, Ms: 3, NoGateway: true},
+			exitWait,
+			"error: revision 12: not held by host-4 in time. The change was written.\ntry: agent status\n",
+		},
 	} {
 		s := newPrepared(t, map[string]any{
 			"PUT /v1/kv/app/x":    api.Written{Key: "app/x", Rev: "1.12", Value: []byte("1"), Applied: test.applied},

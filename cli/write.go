@@ -74,7 +74,7 @@ func (s *session) receipt(rev string, applied api.Applied, share api.Share) erro
 	case share == api.Local && applied.Nodes == 0:
 		return &failure{
 			code: exitWait, outcome: written, next: "agent status",
-			problem: fmt.Sprintf("revision %s: not live on %s in time", number, s.place()),
+			problem: fmt.Sprintf("revision %s: not %s %s in time", number, becomes(applied), s.place()),
 		}
 	case applied.Nodes < share.Of(applied.Of):
 		return &failure{
@@ -82,12 +82,22 @@ func (s *session) receipt(rev string, applied api.Applied, share api.Share) erro
 			problem: fmt.Sprintf("revision %s, applied by %s after %s; not yet: %s",
 				number, nodes, span(applied.Ms), cmp.Or(strings.Join(applied.Missing, ", "), "unknown")),
 		}
-	case share == api.Local || applied.Of == 1:
+	case share == api.Local && applied.NoGateway:
+		s.say("revision %s, held by %s in %s; it runs no gateway, and others serve the change", number, s.place(), span(applied.Ms))
+	case share == api.Local || applied.Of == 1 && !applied.NoGateway:
 		s.say("revision %s, live on %s in %s", number, s.place(), span(applied.Ms))
 	default:
 		s.say("revision %s, applied by %s in %s (slowest: %s)", number, nodes, span(applied.Ms), cmp.Or(applied.Slowest, "unknown"))
 	}
 	return nil
+}
+
+// becomes is what a change is at the node that answers.
+func becomes(applied api.Applied) string {
+	if applied.NoGateway {
+		return "held by"
+	}
+	return "live on"
 }
 
 // place is the node that answers.

@@ -48,6 +48,8 @@ type setup struct {
 	api.Options
 	kv   kv.Options
 	idle bool
+	// bare is a node that runs no gateway.
+	bare bool
 	// most is how many instances may be announced; 0 is the default.
 	most int
 	// around stands between the API and its log.
@@ -100,7 +102,7 @@ func (n *node) open(s *setup) {
 	if s.around != nil {
 		s.Log = s.around(s.Log)
 	}
-	if s.Gateway == nil {
+	if s.Gateway == nil && !s.bare {
 		s.Gateway = n.gateway
 	}
 	n.openLeases(s)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,8 +43,11 @@ type Reachability struct {
 	Pairs []Reach `json:"pairs" doc:"by the name of the node that probed, then by that of the other"`
 }
 
-// live is how many nodes live.
-func (a *API) live() int { return max(1, len(onlyLive(a.Cluster.Members()))) }
+// live is how many live nodes run a gateway, and so can serve a change.
+func (a *API) live() int {
+	gateways := slices.DeleteFunc(onlyLive(a.Cluster.Members()), func(m Member) bool { return m.NoGateway })
+	return max(1, len(gateways))
+}
 
 func (a *API) members(c *call) error {
 	a.answer(c, http.StatusOK, MemberList{
@@ -63,7 +67,7 @@ func (a *API) join(c *call) error {
 	}
 	err := a.within(c, func(ctx context.Context) error { return a.Cluster.Join(ctx, doc.Addresses) })
 	if err == nil {
-		a.answer(c, http.StatusOK, Joined{Alive: a.live(), Members: len(a.Cluster.Members())})
+		a.answer(c, http.StatusOK, Joined{Alive: len(onlyLive(a.Cluster.Members())), Members: len(a.Cluster.Members())})
 	}
 	return err
 }

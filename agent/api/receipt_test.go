@@ -33,6 +33,7 @@ func TestReceipts(t *testing.T) {
 	} {
 		cluster := newTrio()
 		cluster.receipt = c.receipt
+		cluster.members = append(cluster.members, api.Member{Node: "host-4", ID: "01d", Status: "alive", Role: "edge", NoGateway: true})
 		n := startNode(t, cluster.in)
 		w := want[api.Written](t, n.tcp.do("PUT", "/v1/kv/app/x"+c.wait, "1"), c.status)
 		if c.applied.Slowest == "" {
@@ -40,6 +41,25 @@ func TestReceipts(t *testing.T) {
 		}
 		if !reflect.DeepEqual(w.Applied, c.applied) || !slices.Equal(cluster.calls(), c.did) {
 			t.Errorf("%s: %+v, and did %q; want %+v, %q", c.wait, w.Applied, cluster.calls(), c.applied, c.did)
+		}
+	}
+}
+
+// A node without a gateway holds what others serve, and says so.
+func TestReceiptsWithoutAGateway(t *testing.T) {
+	for wait, applied := range map[string]api.Applied{
+		"local": {Nodes: 1, Of: 2, NoGateway: true},
+		"all":   {Nodes: 2, Of: 2, Ms: 9, Slowest: "edge-2", NoGateway: true},
+		"none":  {Of: 2, NoGateway: true},
+	} {
+		cluster := newTrio()
+		n := startNode(t, func(s *setup) { cluster.in(s); s.bare = true })
+		w := want[api.Written](t, n.tcp.do("PUT", "/v1/kv/app/x?wait="+wait, "1"), 200)
+		if wait == "local" {
+			w.Applied.Ms = 0
+		}
+		if !reflect.DeepEqual(w.Applied, applied) {
+			t.Errorf("%s: %+v; want %+v", wait, w.Applied, applied)
 		}
 	}
 }

@@ -68,11 +68,13 @@ type Committed struct {
 
 // Applied is the receipt of a write: how many of the live nodes serve it, as far as they were waited for.
 type Applied struct {
-	Nodes   int      `json:"nodes" doc:"nodes that are known to serve the revision; 0 where nobody waited for it"`
-	Of      int      `json:"of" doc:"nodes that live"`
+	Nodes   int      `json:"nodes" doc:"nodes that are known to serve the revision; 0 where nobody waited for it; with wait=local at a node without a gateway, 1 once it has it"`
+	Of      int      `json:"of" doc:"nodes that live and run a gateway; at least 1"`
 	Ms      int64    `json:"ms" doc:"milliseconds from the commit to the last of them, or to the end of the wait"`
 	Slowest string   `json:"slowest,omitempty" doc:"the name of the last of them, where there are several"`
 	Missing []string `json:"missing,omitempty" doc:"the names of the nodes that were waited for in vain"`
+	// NoGateway is the answering node's.
+	NoGateway bool `json:"noGateway,omitempty" doc:"the node that answers runs no gateway: it holds the change, and others serve it"`
 }
 
 // Listing answers a GET of a prefix. Exactly one of Entries and Keys is there.

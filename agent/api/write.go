@@ -133,7 +133,7 @@ func (w written) status() int {
 func (a *API) write(c *call, t kv.Txn) (written, error) {
 	t.ID, t.At = c.id, time.Now()
 	t.By, t.Message = c.author(), c.query["message"]
-	w := written{dryRun: c.query.on("dryRun"), applied: Applied{Of: a.live()}}
+	w := written{dryRun: c.query.on("dryRun"), applied: a.unapplied()}
 	share, err := c.share()
 	if err != nil {
 		return w, err
@@ -214,7 +214,8 @@ func (a *API) receipt(ctx context.Context, rev kv.Rev, share Share) (Applied, bo
 	if share == Local {
 		began := time.Now()
 		reached := a.waitHere(ctx, rev) == nil
-		applied := Applied{Of: a.live(), Ms: time.Since(began).Milliseconds()}
+		applied := a.unapplied()
+		applied.Ms = time.Since(began).Milliseconds()
 		if reached {
 			applied.Nodes = 1
 		}
@@ -222,9 +223,12 @@ func (a *API) receipt(ctx context.Context, rev kv.Rev, share Share) (Applied, bo
 	}
 	r := a.Cluster.Await(ctx, rev, share)
 	return Applied{
-		Nodes: r.Nodes, Of: r.Of, Ms: r.Took.Milliseconds(), Slowest: r.Slowest, Missing: r.Missing,
+		Nodes: r.Nodes, Of: r.Of, Ms: r.Took.Milliseconds(), Slowest: r.Slowest, Missing: r.Missing, NoGateway: a.Gateway == nil,
 	}, r.Nodes >= share.Of(r.Of)
 }
+
+// unapplied is the receipt for which nobody has waited yet.
+func (a *API) unapplied() Applied { return Applied{Of: a.live(), NoGateway: a.Gateway == nil} }
 
 // waitHere waits until this node serves rev; one without a gateway only holds it.
 func (a *API) waitHere(ctx context.Context, rev kv.Rev) error {
