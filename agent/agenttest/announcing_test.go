@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"testing"
 	"time"
 
@@ -16,9 +15,11 @@ import (
 // leasesOf are leases at a node, as an agent has them, until the returned function ends them as a crash does.
 func leasesOf(t *testing.T, n *agenttest.Simulated) (*announcing.Leases, func()) {
 	t.Helper()
-	leases := announcing.New(announcing.Options{
-		Node: kv.OwnerID(n.ID), Own: owns(t, n), Store: n.Store, Gateway: n.Gateway, Gateways: n.Cluster, Logger: slog.New(slog.DiscardHandler),
-	})
+	o := announcing.Options{Node: kv.OwnerID(n.ID), Own: owns(t, n), Store: n.Store, Gateways: n.Cluster, Logger: slog.New(slog.DiscardHandler)}
+	if n.Gateway != nil {
+		o.Gateway = n.Gateway
+	}
+	leases := announcing.New(o)
 	done := make(chan struct{})
 	go func() { _ = leases.Run(); close(done) }()
 	return leases, func() { leases.Close(); <-done }
@@ -40,36 +41,6 @@ func leaseOf(t *testing.T, l *announcing.Leases, route, id, address string) *ann
 		t.Fatal(err)
 	}
 	return taken
-}
-
-// All instances of all agents are known to all, and are gone everywhere when their connections are.
-func TestInstancesOfManyAgents(t *testing.T) {
-	agents, each := 5, 40
-	if os.Getenv("GRAPEVINE_LONG") != "" {
-		agents, each = 20, 500
-	}
-	simulate(t, 3, agents-3, func(t *testing.T, s *agenttest.Simulation) {
-		var all []*announcing.Lease
-		for i, n := range s.Nodes {
-			leases, end := leasesOf(t, n)
-			defer end()
-			for j := range each {
-				all = append(all, leaseOf(t, leases, fmt.Sprint("shop-", j), fmt.Sprintf("i-%d-%d", i, j), fmt.Sprintf("10.9.%d.1:%d", i, 1000+j)))
-			}
-		}
-		count := func(n *agenttest.Simulated) (count int) {
-			for range n.Store.View().Under("gateway/instances/") {
-				count++
-			}
-			return count
-		}
-		took := s.AwaitAll("all instances", 30*time.Second, func(n *agenttest.Simulated) bool { return count(n) == agents*each })
-		for _, l := range all {
-			l.Close()
-		}
-		gone := s.AwaitAll("no instance", 30*time.Second, func(n *agenttest.Simulated) bool { return count(n) == 0 })
-		t.Logf("%d instances of %d agents: known to all after %v, gone everywhere after %v", agents*each, agents, took, gone)
-	})
 }
 
 // A gateway that has just died is not waited for once membership says so, and until then it is named.

@@ -27,6 +27,10 @@ type Simulated struct {
 	Cluster      *cluster.Node
 	// Change changes what the next start begins with; nil changes nothing.
 	Change func(*cluster.Options)
+	// NoGateway has the next start run no gateway, as agent run --no-gateway does: Gateway
+	// is nil then, and the node joins with an edge's token. Simulations with such nodes
+	// have no use for Equal.
+	NoGateway bool
 
 	s     *Simulation
 	dir   string
@@ -68,31 +72,42 @@ func (n *Simulated) TryStart() (err error) {
 	}
 	// As in an agent: the table first, the cluster after it, see package agent.
 	var node *cluster.Node
-	n.Gateway = gateway.New(gateway.Options{Source: n.Store, Keeper: n.Store, Logger: logger, OnSwap: func(t *gateway.Table) {
-		if node != nil {
-			node.Served(t.Rev(), t.Hash())
+	n.Gateway = nil
+	if !n.NoGateway {
+		n.Gateway = gateway.New(gateway.Options{Source: n.Store, Keeper: n.Store, Logger: logger, OnSwap: func(t *gateway.Table) {
+			if node != nil {
+				node.Served(t.Rev(), t.Hash())
+			}
+		}})
+		if err := n.Gateway.Load(); err != nil {
+			return err
 		}
-	}})
-	if err := n.Gateway.Load(); err != nil {
-		return err
 	}
 	o, err := n.options(logger)
 	if err == nil {
 		node, err = cluster.New(o)
 	}
 	if err != nil {
-		n.Gateway.Close()
+		n.closeGateway()
 		n.Store.Close()
 		return err
 	}
 	n.Cluster, n.up = node, true
-	node.Served(n.Gateway.Table().Rev(), n.Gateway.Table().Hash())
 	var ctx context.Context
 	ctx, n.stop = context.WithCancel(context.Background())
+	if n.Gateway != nil {
+		node.Served(n.Gateway.Table().Rev(), n.Gateway.Table().Hash())
+		n.tasks.Go(func() { _ = n.Gateway.Run(ctx) }) // it ends with ctx only
+	}
 	n.run = make(chan error, 1)
-	n.tasks.Go(func() { _ = n.Gateway.Run(ctx) }) // it ends with ctx only
 	n.tasks.Go(func() { n.run <- node.Run() })
 	return nil
+}
+
+func (n *Simulated) closeGateway() {
+	if n.Gateway != nil {
+		n.Gateway.Close()
+	}
 }
 
 func (n *Simulated) options(logger *slog.Logger) (cluster.Options, error) {
@@ -108,9 +123,12 @@ func (n *Simulated) options(logger *slog.Logger) (cluster.Options, error) {
 	n.left = make(chan struct{})
 	left := sync.OnceFunc(func() { close(n.left) })
 	o := cluster.Options{
-		ID: n.ID, Name: n.Name, Version: "0.0.1", Store: n.Store, Check: n.Gateway.Check, Gateway: n.Gateway, Dir: n.dir,
+		ID: n.ID, Name: n.Name, Version: "0.0.1", Store: n.Store, Dir: n.dir,
 		Port: cluster.Port{Listener: listener, Packets: packets, Dial: host.Dial},
 		Join: n.join, Stop: left, Logger: logger,
+	}
+	if n.Gateway != nil {
+		o.Check, o.Gateway = n.Gateway.Check, n.Gateway
 	}
 	if n.Change != nil {
 		n.Change(&o)
@@ -147,7 +165,7 @@ func (n *Simulated) end(ctx context.Context) error {
 	err := n.Cluster.Close(ctx)
 	n.stop()
 	n.tasks.Wait()
-	n.Gateway.Close()
+	n.closeGateway()
 	return cmp.Or(err, n.Store.Close())
 }
 
