@@ -51,7 +51,7 @@ func (p *Peer) serve(conn net.Conn) {
 		p.log.Debug("connection is refused", "from", conn.RemoteAddr().String(), "err", err)
 		return
 	}
-	defer func() { <-p.connected }()
+	defer p.dismiss(theirs.digest.id)
 	if theirs.purpose == toPull {
 		err = p.servePull(c, theirs)
 	} else {
@@ -60,21 +60,44 @@ func (p *Peer) serve(conn net.Conn) {
 	p.log.Debug("connection has ended", "from", conn.RemoteAddr().String(), "member", string(theirs.digest.id), "err", err)
 }
 
-// welcome reads a hello and answers with ours. On success a place in connected is
-// taken.
+// admit takes a place for a connection of a node.
+func (p *Peer) admit(id NodeID) error {
+	if !tryAcquire(p.connected) {
+		return errors.New("there are too many connections")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.guests[id] >= maxOfOne {
+		<-p.connected
+		return fmt.Errorf("node %s has %d connections already", id, maxOfOne)
+	}
+	p.guests[id]++
+	return nil
+}
+
+func (p *Peer) dismiss(id NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.guests[id]--; p.guests[id] == 0 {
+		delete(p.guests, id)
+	}
+	<-p.connected
+}
+
+// welcome reads a hello and answers with ours. On success a place is taken, see admit.
 func (p *Peer) welcome(c *connection) (hello, error) {
 	theirs, err := readHello(c)
 	if err == nil {
 		err = p.checkHello(c.Conn, theirs)
 	}
-	if err == nil && !tryAcquire(p.connected) {
-		err = errors.New("there are too many connections")
+	if err == nil {
+		err = p.admit(theirs.digest.id)
 	}
 	if err != nil {
 		return hello{}, errors.Join(err, c.write(frameRefusal, []byte(err.Error())))
 	}
-	if err := c.write(frameHello, p.hello(theirs.purpose).encode()); err != nil {
-		<-p.connected
+	if err := p.sayHello(c, theirs.purpose); err != nil {
+		p.dismiss(theirs.digest.id)
 		return hello{}, err
 	}
 	return theirs, nil

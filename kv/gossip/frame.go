@@ -89,7 +89,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type connection struct {
 	net.Conn
 	in   *bufio.Reader
-	came func() // called by the reader whenever bytes have come; nil at first
+	came func()    // called by the reader whenever bytes have come; nil at first
+	key  packetKey // of our hello
 }
 
 func newConnection(conn net.Conn) *connection {

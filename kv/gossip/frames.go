@@ -6,8 +6,8 @@ import (
 	"grapevine/kv"
 )
 
-// spreadVersion is that of gv-spread/1.
-const spreadVersion = 1
+// spreadVersion is that of the hello of gv-spread/1.
+const spreadVersion = 2
 
 // purpose is what a connection was opened for.
 type purpose uint8
@@ -17,11 +17,12 @@ const (
 	toPull
 )
 
-// hello is the first frame of both sides: u8 version, text cluster, u8 purpose,
+// hello is the first frame of both sides: u8 version, text cluster, u8 purpose, 16 bytes key,
 // digest.
 type hello struct {
 	cluster string
 	purpose purpose
+	key     packetKey // of what the sender pushes by packets beside this connection
 	digest  digest
 }
 
@@ -30,6 +31,7 @@ func (h hello) encode() []byte {
 	e.u8(spreadVersion)
 	e.text(h.cluster, maxCluster)
 	e.u8(uint8(h.purpose))
+	e.buf = append(e.buf, h.key[:]...)
 	return h.digest.encode(e.buf, maxProblem)
 }
 
@@ -38,7 +40,7 @@ func decodeHello(b []byte) (hello, error) {
 	if version := d.u8(); version != spreadVersion && d.problem == "" {
 		return hello{}, fmt.Errorf("hello has version %d, here is %d", version, spreadVersion)
 	}
-	h := hello{cluster: d.text(maxCluster), purpose: purpose(d.u8())}
+	h := hello{cluster: d.text(maxCluster), purpose: purpose(d.u8()), key: packetKey(d.take(len(packetKey{})))}
 	if d.problem != "" {
 		return hello{}, fmt.Errorf("hello %s", d.problem)
 	}

@@ -31,14 +31,16 @@ func (p *Peer) open(ctx context.Context, member Member, why purpose) (*connectio
 }
 
 func (p *Peer) greet(c *connection, why purpose) (hello, error) {
-	if err := c.write(frameHello, p.hello(why).encode()); err != nil {
+	if err := p.sayHello(c, why); err != nil {
 		return hello{}, err
 	}
 	return readHello(c)
 }
 
-func (p *Peer) hello(why purpose) hello {
-	return hello{cluster: p.o.Cluster, purpose: why, digest: p.digest()}
+func (p *Peer) sayHello(c *connection, why purpose) error {
+	h := hello{cluster: p.o.Cluster, purpose: why, key: newPacketKey(), digest: p.digest()}
+	c.key = h.key
+	return c.write(frameHello, h.encode())
 }
 
 func readHello(c *connection) (hello, error) {

@@ -51,7 +51,7 @@ func TestHostileHellos(t *testing.T) {
 			want string
 		}{
 			"another cluster": {other.encode(), `is of cluster "two", here is "one"`},
-			"another version": {version, "hello has version 9, here is 1"},
+			"another version": {version, "hello has version 9, here is 2"},
 			"another's name":  {good.encode(), "node stranger calls itself onenode00"},
 			"no purpose":      {hello{cluster: c.name, digest: good.digest}.encode(), "hello has purpose 0"},
 			"empty":           {nil, "hello is cut short"},
@@ -162,6 +162,37 @@ func TestPullsAreBounded(t *testing.T) {
 		for _, conn := range held {
 			conn.Close()
 		}
+	})
+}
+
+// A node that opens one connection after the other leaves room for all others.
+func TestConnectionsOfOneNodeAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		stranger := c.started(t)
+		victim := c.nodes[1]
+		hold := func(id NodeID) *connection { return greeted(t, stranger, victim, toPull, digest{id: id, boot: "1"}) }
+		var held []*connection
+		for range maxOfOne {
+			held = append(held, hold("greedy"))
+		}
+		conn := newConnection(send(t, stranger, fmt.Sprintf("%s:%d", victim.ip, spreadPort), appendFrame(nil, frameHello,
+			hello{cluster: c.name, purpose: toPull, digest: digest{id: "greedy", boot: "1"}}.encode())))
+		if kind, body, err := conn.read(time.Second); err != nil || kind != frameRefusal || !strings.Contains(string(body), "has 12 connections already") {
+			t.Errorf("one more: got frame of kind %d, %q, %v", kind, body, err)
+		}
+		hold("modest").Close()
+		for _, conn := range held {
+			conn.Close()
+		}
+		<-time.After(time.Second)
+		hold("greedy").Close() // its places are free again
+		<-time.After(time.Second)
+		victim.peer.mu.Lock()
+		if len(victim.peer.guests) > 3 { // its neighbours, and no one that is gone
+			t.Errorf("guests %v are remembered", victim.peer.guests)
+		}
+		victim.peer.mu.Unlock()
+		c.wantUnharmed(t)
 	})
 }
 

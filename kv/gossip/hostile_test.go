@@ -126,6 +126,43 @@ func TestHostilePackets(t *testing.T) {
 	})
 }
 
+// Who has the key of the gossip and no certificate, as a node that was shut out has until the key is
+// replaced, can't announce anything in another's name.
+func TestStolenGossipKeyAnnouncesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *cluster) {
+		planes := withPlanes(c)
+		stranger := c.started(t)
+		c.wantLinks(t)
+		conn, err := stranger.ListenPacket(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		victim := c.nodes[1]
+		before := victim.peer.Counts().PacketsBad
+		body := planeChanges{plane: OwnStream, list: [][]byte{toyChange("thief", 1)}}.encode()
+		for _, from := range []*node{c.nodes[0], c.nodes[2]} {
+			for _, key := range []*packetKey{nil, {}, {1, 2, 3}} {
+				push := pushPacket(messageFlood, fullName(from.id(), "1"), key, body)
+				packet := append(labelHeader(c.name), seal(c.key, 1, append([]byte{mlUser}, push...), []byte(c.name))...)
+				if _, err := conn.WriteTo(packet, &net.UDPAddr{IP: net.ParseIP(victim.ip), Port: gossipPort}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-time.After(time.Second)
+		for _, n := range c.nodes {
+			if planes[n].state()["thief"] > 0 {
+				t.Errorf("%s has what the thief announced", n.id())
+			}
+		}
+		if got := victim.peer.Counts().PacketsBad - before; got != 6 {
+			t.Errorf("%d bad packets were counted, want 6", got)
+		}
+		c.wantUnharmed(t)
+	})
+}
+
 // A captured packet, sent again and again, moves nothing back.
 func TestReplayedHeads(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *cluster) {

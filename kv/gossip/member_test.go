@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -231,4 +232,29 @@ func TestLostNewsOfAMember(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// Whoever has the key of the gossip can make up members, and not more than there is room for.
+func TestMembersAreBounded(t *testing.T) {
+	m := &members{log: slog.New(slog.DiscardHandler), entries: map[string]*entry{}, shunned: map[NodeID]bool{}}
+	made := func(i int) *memberlist.Node {
+		id := NodeID(fmt.Sprint("made", i))
+		return &memberlist.Node{Name: fullName(id, "1"), Addr: []byte{10, 0, 0, 1}, Meta: encodeMeta(Meta{ID: id, Name: "x", Role: Edge})}
+	}
+	for i := range maxMembers {
+		if err := m.NotifyAlive(made(i)); err != nil {
+			t.Fatal(err)
+		}
+		m.NotifyJoin(made(i))
+	}
+	if err := m.NotifyAlive(made(maxMembers)); err == nil {
+		t.Error("one too many is taken")
+	}
+	if err := m.NotifyAlive(made(7)); err != nil {
+		t.Errorf("one that is known: %v", err)
+	}
+	m.NotifyLeave(made(7))
+	if err := m.NotifyAlive(made(maxMembers)); err != nil {
+		t.Errorf("in the place of one that is gone: %v", err)
+	}
 }

@@ -22,6 +22,8 @@ const (
 	keepDead = 24 * time.Hour
 	keepLeft = time.Hour
 	maxGone  = 4096
+	// maxMembers bounds those that live: who has the key of the gossip can make up any number.
+	maxMembers = 10_000
 )
 
 var (
@@ -87,6 +89,7 @@ type members struct {
 	entries map[string]*entry
 	joins   uint64    // how many nodes joined, which orders them
 	living  uint64    // a sum over those who live
+	alive   int       // how many that are
 	moved   time.Time // when it changed
 	shunned map[NodeID]bool
 	bests   map[NodeID]*entry // see best; nil: to be found anew
@@ -127,8 +130,18 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if boot, ok := strings.CutPrefix(n.Name, string(meta.ID)+"-"); !ok || boot == "" || len(boot) > maxBootBytes {
 		return fmt.Errorf("it calls itself %.150q with node id %q", n.Name, string(meta.ID))
 	}
-	if m.shuns(meta.ID) {
-		return fmt.Errorf("node %s is shunned", meta.ID)
+	return m.admits(meta.ID, n.Name)
+}
+
+// admits refuses who is shunned, and whoever is new when there are as many as there may be.
+func (m *members) admits(id NodeID, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shunned[id] {
+		return fmt.Errorf("node %s is shunned", id)
+	}
+	if e := m.entries[name]; m.alive >= maxMembers && (e == nil || !e.alive()) {
+		return fmt.Errorf("node %s is one too many: %d members live", id, m.alive)
 	}
 	return nil
 }
@@ -153,6 +166,7 @@ func (m *members) note(n *memberlist.Node, event string) {
 		m.flip(e)
 	} else {
 		m.joins++
+		m.alive++
 		kept := report{}
 		if e != nil {
 			kept = e.report
@@ -192,6 +206,7 @@ func (m *members) set(e *entry, status Status) {
 	}
 	if e.alive() && status > Suspect {
 		m.flip(e)
+		m.alive--
 	}
 	m.log.Info("member is "+status.String(), "member", string(e.ID), "name", e.Name, "address", e.Address)
 	e.Status, e.since = status, time.Now()

@@ -1,6 +1,9 @@
 package gossip
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"time"
 )
@@ -11,25 +14,65 @@ import (
 const (
 	// messageChanges is followed by a text, the sender's full name, and changes.
 	messageChanges = 3
-	// messageFlood is followed by a text, the sender's full name, and planeChanges.
+	// messageFlood is followed by a text, the sender's full name, a seal of 16 bytes, and planeChanges.
 	messageFlood = 4
 )
 
-func (p *Peer) sendPush(to Member, message byte, body []byte) {
+// packetKey seals what one node pushes to another by packets, beside a connection over which the
+// other got the key. Who has but the key of the gossip, as a node that was shut out has for a while, must not be
+// able to announce anything. What the leader made is signed, and needs no seal.
+type packetKey [16]byte
+
+type packetSeal [16]byte
+
+func newPacketKey() (key packetKey) {
+	rand.Read(key[:]) // never fails: it would end the process
+	return key
+}
+
+// seal is that of a body by a sender.
+func (k packetKey) seal(from string, body []byte) (seal packetSeal) {
+	h := hmac.New(sha256.New, k[:])
+	h.Write(append([]byte{byte(len(from))}, from...))
+	h.Write(body)
+	copy(seal[:], h.Sum(nil))
+	return seal
+}
+
+// sendPush sends a push by a packet if it fits, sealed with a key if there is one.
+func (p *Peer) sendPush(to Member, message byte, key *packetKey, body []byte) {
 	if len(body) > maxPacketPush || to.Address == "" {
 		return
 	}
-	p.send(to, pushPacket(message, fullName(p.o.Meta.ID, p.o.Boot), body))
+	p.send(to, pushPacket(message, fullName(p.o.Meta.ID, p.o.Boot), key, body))
 }
 
-func pushPacket(message byte, from string, body []byte) []byte {
-	e := encoder{buf: make([]byte, 0, 1+1+maxFullName+len(body))}
+func pushPacket(message byte, from string, key *packetKey, body []byte) []byte {
+	e := encoder{buf: make([]byte, 0, 1+1+maxFullName+len(packetSeal{})+len(body))}
 	e.u8(message)
 	e.text(from, maxFullName)
+	if key != nil {
+		seal := key.seal(from, body)
+		e.buf = append(e.buf, seal[:]...)
+	}
 	return append(e.buf, body...)
 }
 
-// hearPush takes a push from a packet, of which nobody has proved who sent it.
+// sealed tells whether a member with which there is a connection made a seal.
+func (p *Peer) sealed(from Member, seal packetSeal, body []byte) bool {
+	l := p.linked(from)
+	if l == nil {
+		return false
+	}
+	s := l.connected()
+	if s == nil {
+		return false
+	}
+	want := s.theirs.key.seal(fullName(from.ID, from.boot), body)
+	return hmac.Equal(want[:], seal[:])
+}
+
+// hearPush takes a push from a packet. Of the leader's changes nobody has proved who sent them.
 func (p *Peer) hearPush(message byte, b []byte) error {
 	d := decoder{rest: b}
 	name := d.text(maxFullName)
@@ -46,6 +89,13 @@ func (p *Peer) hearPush(message byte, b []byte) error {
 			return err
 		}
 		return p.takePush(from, c, true)
+	}
+	seal := packetSeal(d.take(len(packetSeal{})))
+	if d.problem != "" {
+		return fmt.Errorf("push %s", d.problem)
+	}
+	if !p.sealed(from, seal, d.rest) {
+		return fmt.Errorf("push in the name of node %s is not sealed by it", from.ID) // or of a former connection
 	}
 	c, err := decodePlaneChanges(d.rest)
 	if err != nil {

@@ -43,6 +43,7 @@ type Peer struct {
 	meta    Meta
 	report  report
 	links   map[string]*link // by the full name of the member at the other end
+	guests  map[NodeID]int   // how many connections of others stand here
 	pulling map[NodeID]int   // who is served pulls, and how many
 	serving int              // the sum of them
 
@@ -60,9 +61,11 @@ const (
 	// again. A snapshot costs memory and the network of the node that gives it.
 	maxPullsServed = 4
 	// maxGreeting is how many connections may be without a hello, maxConnected how
-	// many others may have here in all.
+	// many others may have here in all, and maxOfOne how many of them one node. It needs one to push, and up to
+	// four to pull; while it connects anew the former ones may still stand.
 	maxGreeting  = 64
 	maxConnected = 2048
+	maxOfOne     = 12
 )
 
 // Open starts a peer, which is alone until it joins others. What Options gave it is
@@ -102,6 +105,7 @@ func newPeer(o Options) (*Peer, error) {
 		connected: make(chan struct{}, maxConnected),
 		listing:   make(chan struct{}, 1),
 		links:     map[string]*link{},
+		guests:    map[NodeID]int{},
 		pulling:   map[NodeID]int{},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"grapevine/kv"
 )
 
 // toyPlane is a plane whose owners only count: a change is an owner and its next
@@ -238,6 +240,33 @@ func TestPlanesConverge(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a node announces goes by packets, too, so that connections which stand still after losses delay it less.
+func TestPlanePushesGoByPacketsToo(t *testing.T) {
+	withoutRace(t)
+	inBubble(t, func(t *testing.T, c *cluster) {
+		planes := withPlanes(c)
+		c.start(t, 5)
+		c.leader().write(t, kv.Put("a", nil))
+		c.wantSame(t, 10*time.Second)
+		c.wantLinks(t)
+		c.net.SetRetransmit(200 * time.Millisecond)
+		c.net.SetLoss(0.2)
+		fast := 0
+		const changes = 50
+		for i := range changes {
+			planes[c.nodes[i%5]].count(1)
+			if c.wantSamePlanes(t, planes, 10*time.Second) < 10*time.Millisecond {
+				fast++
+			}
+			<-time.After(2 * time.Second)
+		}
+		t.Logf("%d of %d were everywhere within 10 ms at 20 %% loss", fast, changes)
+		if fast < changes/2 {
+			t.Errorf("%d of %d were fast", fast, changes)
+		}
+	})
 }
 
 // A new node gets everything by one pull, and passes none of it on.

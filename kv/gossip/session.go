@@ -204,7 +204,7 @@ func (l *link) push(s *session, stream Stream) error {
 	l.peer.counters.pushes.add(1)
 	l.peer.counters.pushedChanges.add(len(list))
 	body := changes{stream: stream.ID(), since: known, upTo: upTo, list: list}.encode()
-	l.peer.sendPush(l.at(), messageChanges, body)
+	l.peer.sendPush(l.at(), messageChanges, nil, body)
 	return s.write(frameChanges, body)
 }
 
@@ -220,7 +220,7 @@ func (l *link) pushPlane(s *session, c *course) error {
 			l.peer.counters.pushes.add(1)
 			l.peer.counters.pushedChanges.add(len(list))
 			body := planeChanges{plane: c.ID(), list: list}.encode()
-			l.peer.sendPush(l.at(), messageFlood, body)
+			l.peer.sendPush(l.at(), messageFlood, &s.key, body)
 			if err := s.write(frameFlood, body); err != nil {
 				return err
 			}
