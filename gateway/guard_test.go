@@ -2,21 +2,26 @@ package gateway_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"grapevine/gateway"
+	"grapevine/gateway/exchange"
 	"grapevine/kv"
 )
 
@@ -456,4 +461,56 @@ func (f *fixture) open(path string) net.Conn {
 	f.t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
 	return conn
+}
+
+// What this node is short of, and what its clients do, is held against no destination.
+func TestWhoseFailure(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, tt := range []struct {
+		phase exchange.Phase
+		err   error
+		its   bool
+	}{
+		{exchange.PhaseConnect, refused, true},
+		{exchange.PhaseExchange, io.ErrUnexpectedEOF, true},
+		{exchange.PhaseTimeout, exchange.ErrTimeout, true},
+		{exchange.PhaseConnect, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, false},
+		{exchange.PhaseConnect, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EADDRNOTAVAIL)}, false},
+		{exchange.PhaseExchange, syscall.EMFILE, true}, // its own, not ours
+		{exchange.PhaseClientGone, context.Canceled, false},
+		{exchange.PhaseRecalled, context.Canceled, false},
+		{exchange.PhaseRequestBody, io.ErrUnexpectedEOF, false},
+	} {
+		if its := gateway.IsDestinations(&exchange.AttemptError{Phase: tt.phase, Err: tt.err}); its != tt.its {
+			t.Errorf("%s, %v: %v", tt.phase, tt.err, its)
+		}
+	}
+}
+
+// A client that leaves in the middle of an answer says nothing of who gave it.
+func TestClientLeavesAnAnswer(t *testing.T) {
+	f := start(t, "")
+	large := strings.Repeat("x", 8<<20)
+	ended := make(chan struct{}, 10)
+	f.put("gateway/clusters/c", strings.NewReplacer(`Threshold":3`, `Threshold":1`, `Throughput":3`, `Throughput":1`).Replace(
+		guarded("", serve(t, func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, large)
+			ended <- struct{}{}
+		}))))
+	f.put("gateway/routes/c", onCluster("/c", "c"))
+	for range 5 {
+		conn := f.open("/c")
+		if _, err := io.ReadFull(conn, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+		<-ended
+	}
+	if got := f.get("/c"); got.StatusCode != 200 || len(got.body) != len(large) {
+		t.Errorf("after clients left: %d, %d bytes", got.StatusCode, len(got.body))
+	}
+	if n := testutil.CollectAndCount(f.gateway.Collector(), "grapevine_breaker_transitions_total"); n != 0 {
+		t.Error("the breaker has changed")
+	}
 }

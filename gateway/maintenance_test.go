@@ -129,6 +129,16 @@ func TestMaintenanceLetsClientsThrough(t *testing.T) {
 	f.wants("/shop/1", 200)
 }
 
+// What a route sets in its answers is in the one of a maintenance, too.
+func TestMaintenanceKeepsTheRoutesFields(t *testing.T) {
+	f := start(t, "")
+	f.put("gateway/routes/r", `{"path":"/r","backends":["`+backend(t, "r")+`"],"transforms":{"response":{"set":{"X-Frame-Options":"DENY"}}}}`)
+	f.maintain("r", "on")
+	if got := f.wants("/r", 503); got.Header.Get("X-Frame-Options") != "DENY" || got.Header.Get("Retry-After") != "30" {
+		t.Errorf("got %v", got.Header)
+	}
+}
+
 func TestMaintenanceBody(t *testing.T) {
 	f := startMaintained(t)
 	for body, media := range map[string]string{
@@ -349,8 +359,13 @@ func TestLocalMaintenance(t *testing.T) {
 	if row.Cluster != "booking" || row.Scope != "node" || row.By != "alice" || row.Reason != "fire" || row.Rev != "" || time.Since(row.Since) > time.Minute {
 		t.Errorf("got %+v", row)
 	}
-	// The cluster's own comes and goes beside it.
+	// The cluster's own comes and goes beside it, and counts for itself.
 	g.maintain("booking", "on")
+	for _, row := range g.gateway.Table().Maintenance() {
+		if want := map[string]int64{"node": 1, "all": 0}[row.Scope]; row.TurnedAway != want {
+			t.Errorf("that of %s has turned %d away; want %d", row.Scope, row.TurnedAway, want)
+		}
+	}
 	if was, err := g.gateway.EndLocal("booking"); !was || err != nil {
 		t.Error(was, err)
 	}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"grapevine/gateway"
+	"grapevine/kv"
 )
 
 // details asks a probe for all that there is.
@@ -73,6 +75,45 @@ func TestRequiredClusters(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	f.wants("/alive", 200)
+}
+
+// An announced instance that says that it is unhealthy is not what others require.
+func TestRequiredInstanceIsUnhealthy(t *testing.T) {
+	f := start(t, "")
+	a := announceTo(t, f)
+	f.put("gateway/config/ready", `{"require":["r"]}`)
+	for _, status := range []string{"unhealthy", "healthy", "unhealthy", "degraded"} {
+		a.announce("r/a", "/r", "http://127.0.0.1:1", "status", fmt.Sprintf("%q", status))
+		want := 200
+		if status == "unhealthy" {
+			want = 503
+		}
+		f.wants("/ready", want)
+	}
+}
+
+// A node that waits for what its cluster serves is alive, and not ready; that it drains comes first.
+func TestNotReadyWhileItWaits(t *testing.T) {
+	store, err := kv.Open(kv.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	var waits atomic.Value
+	waits.Store("it has not joined its cluster")
+	f := startWith(t, store, gateway.Options{Waiting: func() string { return waits.Load().(string) }})
+	if r := f.details(503); r.Reason != "it has not joined its cluster" || r.Draining {
+		t.Errorf("got %+v", r)
+	}
+	f.wants("/ready", 503).problem(t, 503, "not_ready")
+	f.wants("/alive", 200)
+	waits.Store("")
+	f.wants("/ready", 200)
+	waits.Store("again")
+	f.gateway.Drain()
+	if r := f.details(503); r.Reason != "the node is draining" {
+		t.Errorf("got %+v", r)
+	}
 }
 
 // A required cluster whose destinations are all found to be bad makes the node
