@@ -139,6 +139,7 @@ var texts = map[reflect.Type]string{
 	reflect.TypeFor[HeaderValue]():   `[a-z0-9<>&,;=:"\\é]{1,8}`,
 	reflect.TypeFor[MediaType]():     `text/(html|plain|\*)(; charset=utf-8)?`,
 	reflect.TypeFor[HashOn]():        `ip|path|header:X-[a-z]|cookie:[a-z]|query:[a-z]{1,3}`,
+	reflect.TypeFor[TokenHash]():     `[0-9a-fA-F]{64}`,
 	reflect.TypeFor[TLSRef]():        `certs:[a-z]{1,5}`,
 	reflect.TypeFor[Pin]():           `([0-9A-F]{2}:){31}[0-9a-f]{2}`,
 	reflect.TypeFor[RetryOn]():       `connect|reset|timeout|[45][0-9]{2}`,
@@ -214,7 +215,7 @@ func settle(t *rapid.T, value any) {
 	case *Tenancy:
 		v.Domain = "example.com"
 	case *Grant:
-		v.Paths = []string{"/" + v.Token}
+		v.Paths = []string{"/" + string(v.Token)}
 	case *Meta, *Static, *Mirror:
 	}
 }

@@ -111,9 +111,9 @@ type Announce struct {
 
 // Grant is what the holder of a token may announce.
 type Grant struct {
-	Token  string   `json:"token" required:"true" doc:"hash of the token"`
-	Routes []string `json:"routes,omitzero" doc:"route ids, * for any ending"`
-	Paths  []string `json:"paths,omitzero" doc:"paths, /** for everything below"`
+	Token  TokenHash `json:"token" required:"true" doc:"SHA-256 of the token: what printf %s TOKEN | sha256sum prints"`
+	Routes []string  `json:"routes,omitzero" doc:"route ids, * for any ending"`
+	Paths  []string  `json:"paths,omitzero" doc:"paths, /** for everything below"`
 }
 
 // Tenancy is gateway/config/tenancy: how a request's tenant is found.
