@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// halfOpen bounds how long an instance stays whose host lost its power, or its network: what the docs say, and a second for
-// the way.
+// halfOpen bounds how long an instance stays whose connection is dead and was never closed: what the docs say, and a second
+// for a busy machine.
 const halfOpen = 13 * time.Second
 
-// A host that is gone without a word ends the lease of its instance in the documented time, also while the agent has
-// something to say to it.
-func TestLeaseOfAHostThatIsGone(t *testing.T) {
+// A client that is gone without a word loses its lease in the documented time, also while the agent has something to say
+// to it.
+func TestLeaseOfAClientThatIsGone(t *testing.T) {
 	if !long {
 		t.Skip("takes half a minute; runs with GRAPEVINE_LONG")
 	}
@@ -32,7 +32,7 @@ func TestLeaseOfAHostThatIsGone(t *testing.T) {
 			began := time.Now()
 			for p.holds(id) {
 				if time.Since(began) > halfOpen {
-					t.Fatalf("the instance is there %s after its host was gone", time.Since(began))
+					t.Fatalf("the instance is there %s after its client was gone", time.Since(began))
 				}
 				<-time.After(20 * time.Millisecond)
 			}
