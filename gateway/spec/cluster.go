@@ -21,7 +21,7 @@ type Cluster struct {
 	AllowDegraded  *bool                         `json:"allowDegraded,omitzero" default:"true" doc:"use degraded destinations when none is healthy"`
 	PreferRegion   *bool                         `json:"preferRegion,omitzero" default:"true" doc:"use destinations of the node's own region first"`
 	PanicPercent   *int                          `json:"panicPercent,omitzero" range:"0..100" default:"50" doc:"with fewer healthy destinations than this, all are used; 0: never"`
-	SlowStart      Duration                      `json:"slowStart,omitzero" doc:"how long a new destination's share grows; 0s: at once"`
+	SlowStart      Duration                      `json:"slowStart,omitzero" range:"0s..24h" doc:"how long a new destination's share grows; 0s: at once"`
 	TLS            *TLS                          `json:"tls,omitzero" doc:"how https destinations are verified"`
 	HTTP2          string                        `json:"http2,omitzero" enum:"auto|on|off" default:"auto" doc:"auto: as TLS negotiates; on: always, also without TLS"`
 	MaxConnections int                           `json:"maxConnections,omitzero" range:"0..1000000" doc:"requests, and so connections, that a node has at each destination at the same time; 0: no bound"`
@@ -54,9 +54,9 @@ type Resilience struct {
 // minimumThroughput requests have ended and failureThreshold was reached.
 type CircuitBreaker struct {
 	FailureThreshold  float64  `json:"failureThreshold,omitzero" default:"10" doc:"1 or more: failures in the window; between 0 and 1: failures as a ratio"`
-	BreakDuration     Duration `json:"breakDuration,omitzero" range:"1ms.." default:"30s" doc:"how long it stays open"`
+	BreakDuration     Duration `json:"breakDuration,omitzero" range:"1ms..24h" default:"30s" doc:"how long it stays open"`
 	MinimumThroughput int      `json:"minimumThroughput,omitzero" range:"1..1000000" default:"20" doc:"requests that must have ended in the window for it to open"`
-	Sampling          Duration `json:"sampling,omitzero" range:"10ms.." default:"10s" doc:"length of the window"`
+	Sampling          Duration `json:"sampling,omitzero" range:"10ms..24h" default:"10s" doc:"length of the window"`
 	HalfOpenRequests  int      `json:"halfOpenRequests,omitzero" range:"1..1000" default:"1" doc:"requests that pass when it is half open; all must go well for it to close"`
 	FailureStatus     []Status `json:"failureStatus,omitzero" default:"502, 503, 504" doc:"status codes that count as failures, beside connect errors, timeouts and responses that break off"`
 }
