@@ -100,6 +100,46 @@ func TestLimitsInFlight(t *testing.T) {
 	}
 }
 
+// A place is given back once: however many were served, no more than may be are in flight.
+func TestLimitsHoldAgain(t *testing.T) {
+	f := start(t, "")
+	began := make(chan struct{}, 10)
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			began <- struct{}{}
+			<-r.Context().Done()
+		}
+	})
+	for name, keys := range map[string][2]string{
+		"route":       {`,"limits":{"maxConcurrent":1}`, ""},
+		"cluster":     {"", `,"maxConcurrent":1`},
+		"destination": {"", `,"maxConnections":1`},
+	} {
+		f.put("gateway/clusters/c", fmt.Sprintf(`{"destinations":{"a":%q}%s}`, url, keys[1]))
+		f.put("gateway/routes/r", fmt.Sprintf(`{"path":"/{**rest}","cluster":"c"%s}`, keys[0]))
+		for served, deadline := 0, time.Now().Add(patience); served < 5; {
+			if f.get("/").StatusCode == 200 {
+				served++
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%s: %d were served one after the other", name, served)
+			}
+		}
+		held := f.open("/held")
+		select {
+		case <-began:
+		case <-time.After(patience):
+			t.Fatalf("%s: there is no place behind those that were served", name)
+		}
+		f.get("/").problem(t, 503, "overloaded")
+		held.Close()
+		for deadline := time.Now().Add(patience); f.get("/").StatusCode != 200; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: the place of a client that left is not free", name)
+			}
+		}
+	}
+}
+
 // A destination that has as many as it may is passed by, as long as another has
 // room.
 func TestFullDestinationIsPassedBy(t *testing.T) {
