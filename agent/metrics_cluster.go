@@ -21,7 +21,7 @@ type clusterMetrics struct {
 	members, voters, leads, leader, stale, behind, alarms *prometheus.Desc
 	packets, changes, pulls, snapshots                    *prometheus.Desc
 	neighbours, pushes, udpBlocked                        *prometheus.Desc
-	owners, owned, frozen, freezes, silenced              *prometheus.Desc
+	owners, owned, frozen, freezes, silenced, refused     *prometheus.Desc
 
 	of clusterView
 }
@@ -50,6 +50,7 @@ func newClusterMetrics(of clusterView) *clusterMetrics {
 		frozen:     desc("orphans_frozen", "1 while orphaned keys are kept beyond their time, since so many nodes died at once that this one may be cut off."),
 		freezes:    desc("orphan_freezes_total", "How often so many nodes died at once."),
 		silenced:   desc("orphans_silenced_total", "Orphaned keys that are no longer used since nobody answered there."),
+		refused:    desc("ephemeral_refused_total", "Changes of other nodes' ephemeral keys that were not taken, as there are more than 8,192 nodes that own some, or 512 MiB of them."),
 		snapshots:  desc("gossip_snapshots_total", "Whole stores, by whether they were taken or served.", "way"),
 	}
 }
@@ -59,7 +60,7 @@ func (m *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		m.members, m.voters, m.leads, m.leader, m.stale, m.behind, m.alarms, m.packets, m.changes, m.pulls, m.snapshots,
 		m.neighbours, m.pushes, m.udpBlocked,
-		m.owners, m.owned, m.frozen, m.freezes, m.silenced,
+		m.owners, m.owned, m.frozen, m.freezes, m.silenced, m.refused,
 	} {
 		to <- desc
 	}
@@ -108,6 +109,7 @@ func (m *clusterMetrics) collectOwners(to chan<- prometheus.Metric) {
 	put(m.frozen, prometheus.GaugeValue, one(o.Frozen))
 	put(m.freezes, prometheus.CounterValue, float64(o.Freezes))
 	put(m.silenced, prometheus.CounterValue, float64(o.Silenced))
+	put(m.refused, prometheus.CounterValue, float64(o.Refused))
 }
 
 func (m *clusterMetrics) collectCounts(to chan<- prometheus.Metric) {

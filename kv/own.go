@@ -19,6 +19,9 @@ const (
 	// keptDeletes is how many of an owner's deletes are remembered. Who lacks more
 	// gets the whole list of what lives.
 	keptDeletes = 1024
+	// MaxOwnedBytes bounds what all other nodes own together, as counted by claim.size: room for
+	// half a million instances, and not for what one node that has gone bad makes up in the name of all.
+	MaxOwnedBytes = 512 << 20
 )
 
 // ephemeralKinds are the second segments of keys below gateway/ that live as long as
@@ -54,10 +57,19 @@ func (o OwnerID) check() error {
 // OwnerMark is a point in what an owner did: the state of its keys is the same on
 // all nodes that are at the same mark. The zero mark is before everything.
 type OwnerMark struct {
-	// Incarnation grows with every start of the owner, Seq with every change that it
-	// makes, by one, from 1 on.
+	// Incarnation grows with every start of the owner, by an amount with some chance in it, see
+	// startBits; Seq with every change that it makes, by one, from 1 on.
 	Incarnation, Seq uint64
 }
+
+const (
+	// startBits of an incarnation are drawn, the rest counts the starts. A copy of a disk, or one that was put
+	// back, counts on from what others may know already, and if it came to the same incarnation one mark
+	// would stand for two states without anybody's notice.
+	startBits = 20
+	// maxIncarnation is more than any node comes to.
+	maxIncarnation = 1 << 62
+)
 
 // Compare returns -1, 0 or +1, as m is before, at or after other.
 func (m OwnerMark) Compare(other OwnerMark) int {
@@ -139,7 +151,7 @@ func (c OwnerChange) check() error {
 		return err
 	}
 	switch {
-	case c.Incarnation == 0, c.From >= c.Seq && c.Seq > 0, c.After > c.Seq, c.Held > c.Seq:
+	case c.Incarnation == 0, c.Incarnation > maxIncarnation, c.From >= c.Seq && c.Seq > 0, c.After > c.Seq, c.Held > c.Seq:
 		return fmt.Errorf("owner %s: no change leads from %d.%d to %d, after %d, held at %d", c.Owner, c.Incarnation, c.From, c.Seq, c.After, c.Held)
 	case len(c.Ops) > MaxOwnedKeys+keptDeletes:
 		return &LimitError{What: "the number of an owner's operations", Got: len(c.Ops), Max: MaxOwnedKeys + keptDeletes}

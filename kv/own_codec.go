@@ -142,6 +142,9 @@ func decodeVector(b []byte) (map[OwnerID]vectorEntry, error) {
 	for range n {
 		owner := OwnerID(d.string())
 		vector[owner] = vectorEntry{OwnerMark{d.u64(), d.u64()}, d.flag()}
+		if vector[owner].mark.Incarnation > maxIncarnation {
+			d.fail("has an incarnation that no node comes to")
+		}
 		if err := owner.check(); err != nil && d.problem == "" {
 			return nil, fmt.Errorf("vector: %w", err)
 		}

@@ -133,11 +133,13 @@ func (p *plane) load(s *Store) error {
 		for _, c := range kept {
 			c.mark.Incarnation = l.mark.Incarnation
 			l.claims, l.live[c.key] = append(l.claims, c), c
+			l.bytes += c.size()
 			shown = append(shown, c.key)
 		}
 	}
 	for _, l := range p.owners {
 		p.sum ^= l.digest()
+		p.bytes += l.bytes
 		p.hold(l, slices.Collect(maps.Keys(l.live)))
 	}
 	p.expose(shown)

@@ -17,6 +17,7 @@ type ownerLog struct {
 	mark  OwnerMark
 	held  uint64
 	live  map[Key]*claim
+	bytes int // of what lives, see claim.size
 	// claims and deletes are in the order of their seq. A claim that is no longer the
 	// live one of its key is stale, and dropped when there are many.
 	claims  []*claim
@@ -40,6 +41,14 @@ type claim struct {
 	silent bool
 }
 
+// size is about what a claim costs in memory.
+func (c *claim) size() int { return sizeOwned(c.key, c.value) }
+
+func sizeOwned(key Key, value []byte) int {
+	const itself = 256 // with its places in maps, lists and the view
+	return itself + len(key) + len(value)
+}
+
 type ownerDelete struct {
 	seq uint64
 	key Key
@@ -52,6 +61,9 @@ func newOwnerLog(owner OwnerID) *ownerLog {
 // do performs an operation at the next seq that counts, and returns the claim, nil of a
 // delete.
 func (l *ownerLog) do(op OwnerOp) *claim {
+	if c := l.live[op.Key]; c != nil {
+		l.bytes -= c.size()
+	}
 	if op.Deleted {
 		delete(l.live, op.Key)
 		l.remember(ownerDelete{op.Seq, op.Key})
@@ -59,6 +71,7 @@ func (l *ownerLog) do(op OwnerOp) *claim {
 	}
 	c := &claim{owner: l.owner, mark: OwnerMark{l.mark.Incarnation, op.Seq}, key: op.Key, value: op.Value, draining: op.Draining}
 	l.live[op.Key] = c
+	l.bytes += c.size()
 	l.claims = append(l.claims, c)
 	if len(l.claims) > 2*len(l.live)+64 {
 		l.claims = slices.DeleteFunc(l.claims, func(c *claim) bool { return l.live[c.key] != c })
@@ -77,7 +90,7 @@ func (l *ownerLog) remember(d ownerDelete) {
 // replace makes the log hold what a whole list says, and returns the keys that it had.
 func (l *ownerLog) replace(c OwnerChange) (touched []Key) {
 	old := l.live
-	l.live, l.claims, l.deletes = make(map[Key]*claim, len(c.Ops)), nil, nil
+	l.live, l.bytes, l.claims, l.deletes = make(map[Key]*claim, len(c.Ops)), 0, nil, nil
 	l.mark, l.held = OwnerMark{Incarnation: c.Incarnation}, c.Held
 	for _, op := range c.Ops { // with deletes, if it is the owner's first steps and not a list
 		l.do(op)
@@ -102,28 +115,33 @@ func (l *ownerLog) extend(c OwnerChange) (touched []Key) {
 	return touched
 }
 
-// lengthAfter is how many keys there would be.
-func (l *ownerLog) lengthAfter(c OwnerChange) int {
-	n, there := len(l.live), map[Key]bool{}
-	if c.From == 0 {
-		n = 0
+// after is how many keys there would be, and how many bytes.
+func (l *ownerLog) after(c OwnerChange) (keys, bytes int) {
+	there := map[Key]int{} // the size of what is there then, 0 for nothing
+	if c.From > 0 {
+		keys, bytes = len(l.live), l.bytes
 	}
 	for _, op := range c.Ops {
 		if c.From > 0 && op.Seq <= l.mark.Seq {
 			continue
 		}
 		was, known := there[op.Key]
-		if !known {
-			was = c.From > 0 && l.live[op.Key] != nil
+		if live := l.live[op.Key]; !known && c.From > 0 && live != nil {
+			was = live.size()
 		}
-		switch there[op.Key] = !op.Deleted; {
-		case was && op.Deleted:
-			n--
-		case !was && !op.Deleted:
-			n++
+		now := 0
+		if !op.Deleted {
+			now = sizeOwned(op.Key, op.Value)
 		}
+		switch there[op.Key] = now; {
+		case was > 0 && now == 0:
+			keys--
+		case was == 0 && now > 0:
+			keys++
+		}
+		bytes += now - was
 	}
-	return n
+	return keys, bytes
 }
 
 // since is what leads from a mark to ours, nil if nothing does.

@@ -19,10 +19,16 @@ func memoryStore(t testing.TB) *Store {
 	return s
 }
 
-// ownerStore is a store with an owner that others may have the keys of.
+// inTurn lets the incarnations of a store be a count alone.
+func inTurn(s *Store) *Store {
+	s.plane.draw = func() uint64 { return 0 }
+	return s
+}
+
+// ownerStore is a store with an owner that others may have the keys of. Its incarnation is the first.
 func ownerStore(t testing.TB, owner OwnerID) (*Store, *Own) {
 	t.Helper()
-	s := memoryStore(t)
+	s := inTurn(memoryStore(t))
 	own, err := s.Own(owner)
 	if err == nil {
 		_, err = own.Begin(0)
@@ -138,6 +144,9 @@ func TestOwnedMergeTable(t *testing.T) {
 			}
 			if tt.alive {
 				s.SetOwner("o", OwnerActive)
+			}
+			for _, n := range []*uint64{&tt.change.Incarnation, &tt.want.Incarnation, &tt.disputed.Incarnation} {
+				*n <<= startBits
 			}
 			fresh, gap, err := s.ApplyOwned([][]byte{AppendOwnerChange(nil, tt.change)})
 			if gap != tt.gap || (err != nil) != tt.bad || (len(fresh) > 0) != tt.wantFresh {
@@ -317,7 +326,7 @@ func TestIncarnationThatIsTakenTwice(t *testing.T) {
 	announce(t, own, instance+"two", "former")
 	pull(t, follower, former)
 
-	again := memoryStore(t)
+	again := inTurn(memoryStore(t))
 	own, err := again.Own("o")
 	if err != nil {
 		t.Fatal(err)
@@ -325,11 +334,115 @@ func TestIncarnationThatIsTakenTwice(t *testing.T) {
 	for _, id := range []Key{"three", "four", "five"} {
 		announce(t, own, instance+id, "again")
 	}
-	if incarnation, err := own.Begin(0); err != nil || incarnation != 1 {
-		t.Fatalf("incarnation %d, %v; want 1", incarnation, err)
+	if incarnation, err := own.Begin(0); err != nil || incarnation != 1<<startBits {
+		t.Fatalf("incarnation %d, %v; want that of the former", incarnation, err)
 	}
 	pull(t, follower, again)
 	if got, want := content(follower, "o"), content(again, "o"); got != want {
 		t.Errorf("the follower has %s; want %s", got, want)
+	}
+}
+
+// A disk that was put back, or a copy of it, counts on from where others have heard of it already,
+// and comes to another incarnation all the same: else what the former self did and what this one does
+// would stand under one mark, here and there, for good.
+func TestCopiesDoNotShareAnIncarnation(t *testing.T) {
+	for i := range 20 {
+		follower, former, again := memoryStore(t), memoryStore(t), memoryStore(t)
+		begin := func(s *Store, ids ...string) *Own {
+			t.Helper()
+			own, err := s.Own("o")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := own.Begin(0); err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range ids {
+				announce(t, own, instance+Key(id), "1")
+			}
+			return own
+		}
+		begin(former, "a", "b", "c")
+		pull(t, follower, former)
+		own := begin(again, "x", "y", "z", "u", "v") // and further than the former
+		pull(t, follower, again)
+		if _, _, err := again.OwnerDelta(follower.OwnerVector()); err != nil {
+			t.Fatal(err)
+		}
+		if disputed, _ := own.Disputed(); disputed.Incarnation > 0 {
+			if _, err := own.Begin(disputed.Incarnation); err != nil {
+				t.Fatal(err)
+			}
+			pull(t, follower, again)
+		}
+		if got, want := content(follower, "o"), content(again, "o"); got != want {
+			t.Fatalf("round %d: the follower has %s; want %s", i, got, want)
+		}
+	}
+}
+
+// An incarnation that nobody comes to is not taken from others, and not gone beyond.
+func TestIncarnationsThatAreMadeUp(t *testing.T) {
+	s, own := ownerStore(t, "o")
+	if _, _, err := s.ApplyOwned([][]byte{AppendOwnerChange(nil, OwnerChange{Owner: "p", Incarnation: maxIncarnation + 1, Seq: 1})}); err == nil {
+		t.Error("a change of it is taken")
+	}
+	if _, _, err := s.OwnerDelta(encodeVector(map[OwnerID]vectorEntry{"o": {mark: OwnerMark{maxIncarnation + 1, 1}}})); err == nil {
+		t.Error("a vector of it is taken")
+	}
+	before := own.Mark()
+	for _, above := range []uint64{maxIncarnation, 1<<64 - 1} {
+		if got, err := own.Begin(above); err == nil || own.Mark() != before {
+			t.Errorf("above %d there is %d, at %v", above, got, own.Mark())
+		}
+	}
+}
+
+// What others make up takes a bounded part of the memory. Who is refused has its keys here once there is room.
+func TestOwnedBytesAreBounded(t *testing.T) {
+	s := memoryStore(t)
+	s.plane.maxBytes = 64 << 10
+	large := func(owner OwnerID, seq uint64, n int) []byte {
+		c := OwnerChange{Owner: owner, Incarnation: 1, Seq: seq}
+		for i := range n {
+			c.Ops = append(c.Ops, OwnerOp{Seq: uint64(i + 1), Key: instance + Key(fmt.Sprint(owner, i)), Value: make([]byte, 1000)})
+		}
+		return AppendOwnerChange(nil, c)
+	}
+	apply := func(changes ...[]byte) (fresh int) {
+		t.Helper()
+		taken, gap, err := s.ApplyOwned(changes)
+		if err != nil || gap {
+			t.Fatalf("gap %v: %v", gap, err)
+		}
+		return len(taken)
+	}
+	if apply(large("a", 30, 30)) != 1 || apply(large("b", 30, 30), large("c", 40, 40)) != 0 {
+		t.Error("the bound is elsewhere")
+	}
+	if got := s.OwnedRefused(); got != 2 || len(s.Owners()) != 1 {
+		t.Errorf("%d are refused, and %d owners known", got, len(s.Owners()))
+	}
+	if apply(large("b", 10, 10)) != 1 {
+		t.Error("what there is room for is not taken")
+	}
+	own, err := s.Own("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 { // what this node owns has its own bound
+		if err := own.Put(instance+Key(fmt.Sprint("self", i)), make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.PurgeOwner("a")
+	if apply(large("c", 40, 40)) != 1 {
+		t.Error("what was purged still takes room")
+	}
+	s.PurgeOwner("b")
+	s.PurgeOwner("c")
+	if s.plane.bytes != 0 {
+		t.Errorf("%d bytes are counted of nothing", s.plane.bytes)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 
@@ -25,9 +26,14 @@ type plane struct {
 	changes uint64   // see claim.touched
 	floors  []OwnerID
 	sum     uint64
-	changed chan struct{} // closed when sum changes
-	part    *OwnerChange  // what has come of a change in parts
-	self    *self         // nil until Store.Own
+	bytes   int    // of all owners but this node
+	refused uint64 // changes that there was no room for
+	draw    func() uint64
+	// maxBytes is MaxOwnedBytes but in tests.
+	maxBytes int
+	changed  chan struct{} // closed when sum changes
+	part     *OwnerChange  // what has come of a change in parts
+	self     *self         // nil until Store.Own
 
 	// dirty names what is to be written: see keep.
 	dirty map[string]bool
@@ -43,24 +49,23 @@ type owned struct {
 func newPlane(publish func(owned)) *plane {
 	p := &plane{
 		publish: publish, owners: map[OwnerID]*ownerLog{}, states: map[OwnerID]OwnerState{}, holders: map[Key][]*ownerLog{},
-		changed: make(chan struct{}), dirty: map[string]bool{},
+		draw: mathrand.Uint64, maxBytes: MaxOwnedBytes, changed: make(chan struct{}), dirty: map[string]bool{},
 	}
 	rand.Read(p.origin[:]) // never fails: it would end the process
 	return p
 }
 
-// log is that of an owner, made if there is none; nil if there are too many.
-func (p *plane) log(owner OwnerID) *ownerLog {
-	if l := p.owners[owner]; l != nil {
-		return l
+// enter gives the log of an owner its place; false if there are too many.
+func (p *plane) enter(l *ownerLog) bool {
+	if p.owners[l.owner] == l {
+		return true
 	}
 	if len(p.owners) >= MaxOwners && !p.forgetFloor() {
-		return nil
+		return false
 	}
-	l := newOwnerLog(owner)
-	l.state = p.states[owner]
-	p.owners[owner] = l
-	return l
+	l.state = p.states[l.owner]
+	p.owners[l.owner] = l
+	return true
 }
 
 // forgetFloor forgets whoever was purged first. Should somebody still have its keys,
@@ -85,8 +90,11 @@ func (p *plane) apply(c OwnerChange) (taken, gap bool, err error) {
 		p.self.hear(c.mark())
 		return false, false, nil
 	}
-	l := p.log(c.Owner)
-	if l == nil || !l.welcomes(c.mark()) {
+	l := p.owners[c.Owner]
+	if l == nil {
+		l = newOwnerLog(c.Owner)
+	}
+	if !l.welcomes(c.mark()) {
 		return false, false, nil
 	}
 	if c.From > 0 && (l.purged || c.Incarnation != l.mark.Incarnation || c.From > l.mark.Seq) {
@@ -99,8 +107,13 @@ func (p *plane) apply(c OwnerChange) (taken, gap bool, err error) {
 		}
 		c = *whole
 	}
-	if n := l.lengthAfter(c); n > MaxOwnedKeys {
-		return false, false, &LimitError{What: fmt.Sprintf("the number of keys of owner %s", c.Owner), Got: n, Max: MaxOwnedKeys}
+	keys, bytes := l.after(c)
+	if keys > MaxOwnedKeys {
+		return false, false, &LimitError{What: fmt.Sprintf("the number of keys of owner %s", c.Owner), Got: keys, Max: MaxOwnedKeys}
+	}
+	if bytes > l.bytes && p.bytes-l.bytes+bytes > p.maxBytes || !p.enter(l) {
+		p.refused++ // no fault of this owner, nor of who sent it
+		return false, false, nil
 	}
 	p.change(l, func() []Key {
 		if l.purged || c.From == 0 {
@@ -148,7 +161,11 @@ func (p *plane) assemble(c OwnerChange) (whole *OwnerChange, gap bool, err error
 // change lets f change a log, and shows the keys that it returns as they are then.
 func (p *plane) change(l *ownerLog, f func() []Key) {
 	p.sum ^= l.digest()
+	before := l.bytes
 	touched := f()
+	if !p.isSelf(l.owner) {
+		p.bytes += l.bytes - before
+	}
 	p.sum ^= l.digest()
 	p.hold(l, touched)
 	p.expose(touched)

@@ -71,11 +71,12 @@ func (s *Store) Own(owner OwnerID) (*Own, error) {
 
 // adopt makes the log of an owner this node's own. What it has is pending.
 func (p *plane) adopt(owner OwnerID) {
-	l := p.log(owner)
-	if l == nil { // there are as many others as there may be
+	l := p.owners[owner]
+	if l == nil { // there may be as many others as there may be
 		l = newOwnerLog(owner)
 		p.owners[owner] = l
 	}
+	p.bytes -= l.bytes
 	p.self = &self{log: l, pending: map[Key]bool{}, disputed: make(chan struct{})}
 	p.change(l, func() []Key {
 		l.state, l.purged = OwnerActive, false
@@ -93,7 +94,7 @@ func (s *self) renumber(mark OwnerMark) {
 	l := s.log
 	old := slices.Clone(l.claims)
 	live := l.live
-	l.mark, l.held, l.deletes, l.claims, l.live = mark, 0, nil, nil, make(map[Key]*claim, len(live))
+	l.mark, l.held, l.deletes, l.claims, l.live, l.bytes = mark, 0, nil, nil, make(map[Key]*claim, len(live)), 0
 	for _, c := range old {
 		if live[c.key] == c {
 			l.mark.Seq++
@@ -107,12 +108,17 @@ func (s *self) renumber(mark OwnerMark) {
 // Begin gives the node an incarnation above atLeast and above all that it had, and lets
 // others have its keys from then on. The incarnation is on disk, synced, when others may
 // hear of it. Begin may be called again, when somebody turns out to know a higher one.
-// Errors are those of SetLocal; then nothing has changed.
+// Errors are those of SetLocal, or that there is no higher one, which no node comes to by itself; then
+// nothing has changed.
 func (o *Own) Begin(atLeast uint64) (uint64, error) {
 	o.beginning.Lock()
 	defer o.beginning.Unlock()
 	p := o.s.plane
-	next := max(atLeast, o.s.storedIncarnation(), o.Mark().Incarnation) + 1
+	above := max(atLeast, o.s.storedIncarnation(), o.Mark().Incarnation)
+	next := (above>>startBits+1)<<startBits | p.draw()&(1<<startBits-1)
+	if above > maxIncarnation || next > maxIncarnation {
+		return 0, fmt.Errorf("there is no incarnation above %d: somebody made it up", above)
+	}
 	if err := o.s.SetLocal(selfName, fmt.Append(nil, next)); err != nil {
 		return 0, fmt.Errorf("incarnation %d is not kept: %w", next, err)
 	}

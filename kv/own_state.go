@@ -85,11 +85,20 @@ func (s *Store) PurgeOwner(owner OwnerID) {
 	}
 	p.change(l, func() []Key {
 		gone := slices.Collect(maps.Keys(l.live))
-		l.live, l.claims, l.deletes, l.held = map[Key]*claim{}, nil, nil, 0
+		l.live, l.bytes, l.claims, l.deletes, l.held = map[Key]*claim{}, 0, nil, nil, 0
 		l.purged = true
 		return gone
 	})
-	p.floors = append(p.floors, owner)
+	// Whoever is purged, and back, and purged again, has one place in the order.
+	p.floors = append(slices.DeleteFunc(p.floors, func(o OwnerID) bool { return o == owner }), owner)
+}
+
+// OwnedRefused is how many changes of other nodes' keys were not taken, as there are MaxOwners owners, or
+// MaxOwnedBytes, since the store was opened. What is missing is fetched when there is room.
+func (s *Store) OwnedRefused() uint64 {
+	s.plane.mu.Lock()
+	defer s.plane.mu.Unlock()
+	return s.plane.refused
 }
 
 // OwnedBy are the entries of an owner, shown or not, in the order of their keys.

@@ -225,6 +225,7 @@ func TestCopiedNodeIsFenced(t *testing.T) {
 		n := s.Nodes[3]
 		announce(t, n, "one", "1")
 		awaitSeen(t, s, "one", "active", 5*time.Second)
+		first := incarnationOf(s.Nodes[0], n)
 		n.Stop()
 		double := s.Add()
 		double.ID = n.ID
@@ -235,7 +236,7 @@ func TestCopiedNodeIsFenced(t *testing.T) {
 		}
 		n.Start()
 		announce(t, n, "one", "1")
-		s.Nodes[0].Await("the second start of the node", 20*time.Second, func() bool { return incarnationOf(s.Nodes[0], n) == 2 })
+		s.Nodes[0].Await("the second start of the node", 20*time.Second, func() bool { return incarnationOf(s.Nodes[0], n) > first })
 		awaitSeen(t, s, "one", "active", 10*time.Second)
 		double.Start()
 		var fenced *cluster.FencedError
@@ -263,5 +264,60 @@ func TestCopiedNodeIsFenced(t *testing.T) {
 		if err, ended := n.Ended(); ended {
 			t.Errorf("a restarted node has ended: %v", err)
 		}
+	})
+}
+
+// A node and a copy of its disk that start apart, where neither hears of the other, announce under one id. When they meet
+// one ends, and nobody keeps what that one had announced.
+func TestCopyThatStartsApart(t *testing.T) {
+	simulate(t, 3, 1, func(t *testing.T, s *agenttest.Simulation) {
+		n := s.Nodes[3]
+		announce(t, n, "old", "1")
+		awaitSeen(t, s, "old", "active", 5*time.Second)
+		<-time.After(3 * time.Second) // it is on disk
+		n.Stop()
+		double := s.Add()
+		double.ID = n.ID
+		for _, name := range []string{"kv.db", "identity"} {
+			if err := os.WriteFile(double.File(name), copyOf(t, n.File(name)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Partition(s.Nodes[2], double)
+		n.Start()
+		double.Start()
+		announce(t, n, "one", "of the node")
+		for i := range 5 { // more than the other, so that it is further
+			announce(t, double, "one", fmt.Sprint("of the copy ", i))
+		}
+		announce(t, double, "two", "of the copy")
+		s.Nodes[0].Await("the node", 30*time.Second, func() bool { return s.Nodes[0].Get(instances+"one") == "of the node" })
+		s.Nodes[2].Await("the copy", 30*time.Second, func() bool { return s.Nodes[2].Get(instances+"two") == "of the copy" })
+		s.Network.Heal()
+		var survivor *agenttest.Simulated
+		s.Nodes[0].Await("the end of one", 2*time.Minute, func() bool {
+			_, first := n.Ended()
+			_, second := double.Ended()
+			survivor = n
+			if first {
+				survivor = double
+			}
+			return first != second
+		})
+		if survivor == n {
+			double.Crash()
+		} else {
+			n.Crash()
+		}
+		own := owns(t, survivor)
+		announce(t, survivor, "one", "of the survivor")
+		s.AwaitAll("what the survivor has, and nothing else", time.Minute, func(by *agenttest.Simulated) bool {
+			for _, status := range by.Store.Owners() {
+				if string(status.Owner) == n.ID && status.Mark != own.Mark() {
+					return false
+				}
+			}
+			return by.Get(instances+"one") == "of the survivor" && by.Get(instances+"two") == survivor.Get(instances+"two")
+		})
 	})
 }

@@ -31,7 +31,7 @@ type Accepted struct {
 	RouteID     string          `json:"routeId" doc:"the route, as it is stored"`
 	InstanceID  string          `json:"instanceId" doc:"the instance; where none was given, the agent made one"`
 	Node        string          `json:"node" doc:"the id of the agent's node"`
-	Incarnation uint64          `json:"incarnation" doc:"which of the node's starts this is; 0: it has not announced anything to others yet"`
+	Incarnation uint64          `json:"incarnation" doc:"names the node's start, higher than those before; 0: it has not announced anything to others yet"`
 	Key         string          `json:"key" doc:"the key that lives as long as the connection"`
 	Effective   json.RawMessage `json:"effective" doc:"the route as this node serves it now; null where it does not, or runs no gateway"`
 	Notices     []string        `json:"notices" doc:"what was taken otherwise than it was written, and what keeps the instance from being used"`

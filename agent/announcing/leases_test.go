@@ -20,7 +20,7 @@ func TestALeaseIsItsConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if accepted.Lease == "" || accepted.RouteID != "shop" || accepted.InstanceID != "one" || accepted.Incarnation != 1 ||
+		if accepted.Lease == "" || accepted.RouteID != "shop" || accepted.InstanceID != "one" || accepted.Incarnation == 0 ||
 			accepted.Key != "gateway/instances/shop/one" || string(accepted.Effective) != `{"id":"shop"}` || !slices.Equal(accepted.Notices, []string{"a notice"}) {
 			t.Errorf("accepted %+v", accepted)
 		}

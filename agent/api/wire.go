@@ -29,7 +29,7 @@ type Envelope struct {
 // Owner is the node to which an ephemeral key belongs.
 type Owner struct {
 	Node        string `json:"node" doc:"the id of the node"`
-	Incarnation uint64 `json:"incarnation" doc:"which of its starts wrote the key"`
+	Incarnation uint64 `json:"incarnation" doc:"names the start of the node that wrote the key, higher than those before"`
 	Seq         uint64 `json:"seq" doc:"which of its changes since then"`
 	Draining    bool   `json:"draining" doc:"it asks for no new work"`
 	Orphaned    bool   `json:"orphaned" doc:"this node can't reach it"`

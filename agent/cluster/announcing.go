@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -129,11 +130,17 @@ func (a *announcer) meet(ctx context.Context) {
 	}
 }
 
-// askOthers asks all other nodes for the highest incarnation that they know of this one,
+// askedAtStart is how many nodes are asked what they know of this one: what one has, all have, and a thousand that
+// restart at once must not dial a million times.
+const askedAtStart = 16
+
+// askOthers asks some other nodes for the highest incarnation that they know of this one,
 // and where they see it: a process that has just begun knows few members itself.
 func (a *announcer) askOthers(ctx context.Context) (highest uint64, living []string) {
 	var mu sync.Mutex
-	a.askEach(ctx, peers(a.m.others()), func(_ string, news ownerNews) {
+	some := peers(a.m.others())
+	rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	a.askEach(ctx, some[:min(len(some), askedAtStart)], func(_ string, news ownerNews) {
 		mu.Lock()
 		defer mu.Unlock()
 		highest, living = max(highest, news.Known), append(living, news.Living...)

@@ -36,6 +36,8 @@ type Owners struct {
 	Freezes uint64
 	// Silenced counts the orphaned keys at which nobody answered any more.
 	Silenced uint64
+	// Refused counts the changes that were not taken, as there are too many owners or bytes.
+	Refused uint64
 }
 
 // owners follows whether the owners of ephemeral keys live, and tells the store.
@@ -232,7 +234,7 @@ func (o *owners) now() Owners {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	counts := o.counts
-	counts.Keys = o.store.View().LenOwned()
+	counts.Keys, counts.Refused = o.store.View().LenOwned(), o.store.OwnedRefused()
 	return counts
 }
 
@@ -289,8 +291,13 @@ func (o *owners) answered(c claimed, answers bool, now time.Time) {
 
 // keep writes what is known of owners until ctx is over, and once more then.
 func (o *owners) keep(ctx context.Context) {
-	told := ""
+	told, warned := "", false
 	for {
+		if refused := o.store.OwnedRefused(); refused > 0 && !warned {
+			warned = true
+			o.log.Error("ephemeral keys of other nodes are not taken: there are too many", "changes", refused,
+				"owners", len(o.store.Owners()), "mostOwners", kv.MaxOwners, "mostBytes", kv.MaxOwnedBytes)
+		}
 		changed := o.store.OwnerChanged()
 		err := o.store.KeepOwned()
 		if err != nil && err.Error() != told {
