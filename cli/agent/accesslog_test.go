@@ -15,6 +15,7 @@ import (
 // The access log goes to the standard output once it is asked for, line by line, and a reader that ends takes
 // nothing with it.
 func TestAccessLog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	reader, writer, err := os.Pipe()
 	if err != nil {

@@ -157,6 +157,7 @@ func TestBadInput(t *testing.T) {
 	before := p.awaitStatus().Rev
 	for _, tt := range badInputs {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			t.Parallel() // none of them changes anything
 			exit, stdout, stderr := p.cli(tt.args...)
 			judge(t, tt, exit, stdout, stderr)
 			if after := p.awaitStatus().Rev; after != before {

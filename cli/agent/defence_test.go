@@ -24,11 +24,21 @@ const (
 	gap = 50 * time.Millisecond
 )
 
-// held is a backend that holds requests for /held until their client leaves, and answers others at once.
+// pausing is the attempt behind which the gateway pauses for 400 ms at least, when its policy asks for another one.
+const pausing = "5"
+
+// held is a backend that holds requests for /held until their client leaves, and answers others at once. Those for
+// /pausing/held fail, until the gateway has to pause for longer than a place may be taken.
 func held(t *testing.T) (url string, holds <-chan struct{}) {
 	began := make(chan struct{}, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/held") {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch attempt := r.Header.Get("X-Gateway-Attempt"); {
+		case strings.HasPrefix(r.URL.Path, "/pausing") && strings.HasSuffix(r.URL.Path, "/held"):
+			if attempt == pausing {
+				began <- struct{}{}
+			}
+			w.WriteHeader(503)
+		case strings.HasSuffix(r.URL.Path, "/held"):
 			began <- struct{}{}
 			<-r.Context().Done()
 		}
@@ -44,6 +54,7 @@ func TestClientsThatLeaveFreeTheirPlaces(t *testing.T) {
 		"route":       {`,"limits":{"maxConcurrent":1}`, ""},
 		"cluster":     {"", `,"maxConcurrent":1`},
 		"destination": {"", `,"maxConnections":1`},
+		"pausing":     {`,"limits":{"maxConcurrent":1},"retry":{"attempts":10,"on":["503"]}`, ""},
 	} {
 		for way, leave := range map[string]func(*net.TCPConn){
 			"closes":      func(c *net.TCPConn) { c.Close() },

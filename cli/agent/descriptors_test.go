@@ -21,6 +21,7 @@ const (
 // When more connections come than there are descriptors, accepting waits and does not spin, what is open is served, and
 // when they leave all is as before.
 func TestDescriptorsRunOut(t *testing.T) {
+	t.Parallel() // it waits
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") }))
 	t.Cleanup(backend.Close)
 	dir := t.TempDir()

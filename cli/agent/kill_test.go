@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// kills is how often the agent is killed in the middle of its writes.
-const kills = 50
-
 // Acknowledged writes survive kill -9 at random moments; what was under way
 // may have come or not, and nothing else has changed.
 func TestAcknowledgedWritesSurviveKill(t *testing.T) {
+	t.Parallel() // it waits for starts
+	kills := 10  // in the middle of writes
+	if long {
+		kills = 50
+	}
 	dir := t.TempDir()
 	const writers = 4
 	var written, acknowledged [writers]int // the last value of each writer's key

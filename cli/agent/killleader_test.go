@@ -25,7 +25,8 @@ const (
 // While leaders are killed and started again, no request to the others fails, no
 // acknowledged write is lost, and writes go on by themselves.
 func TestLeadersAreKilled(t *testing.T) {
-	rounds := 3
+	t.Parallel() // it waits for elections
+	rounds := 2
 	if long {
 		rounds = 20
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,14 +17,20 @@ import (
 // freeGossip keeps the agents of tests that run side by side apart.
 const freeGossip = "127.0.0.1:0"
 
-// TestMain makes this test binary stand in for the program, with the race detector in it: a script that calls agent
-// calls main.
+// atOnce is how many tests run side by side that mostly wait: for elections, deaths, and times that are over.
+const atOnce = "6"
+
+// TestMain makes this test binary stand in for the program, with the race detector in it: a script of the long tests that
+// calls agent calls main.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(serviceVariable); address != "" && len(os.Args) == 1 {
 		runService(address)
 	}
 	os.Setenv("AGENT_GOSSIP", freeGossip)
-	testscript.Main(m, map[string]func(){"agent": main})
+	if err := flag.Set("test.parallel", atOnce); err != nil { // the command line has the last word
+		panic(err)
+	}
+	testscript.Main(runner{m}, map[string]func(){"agent": main})
 }
 
 // TestScripts plays the sessions under testdata/script. Beside agent they may call echo, a backend of ours, and
@@ -31,11 +39,7 @@ func TestMain(m *testing.M) {
 //	await COMMAND...        run a command again and again until it succeeds
 //	keep VARIABLE           put what the last command printed into the environment
 func TestScripts(t *testing.T) {
-	tools := t.TempDir()
-	build := exec.Command("go", "build", "-o", tools, "../../examples/echo")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	dir := programs(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -44,11 +48,24 @@ func TestScripts(t *testing.T) {
 			// The race detector would wait a second at each exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("AGENT_GOSSIP", freeGossip)
-			env.Setenv("PATH", tools+string(os.PathListSeparator)+env.Getenv("PATH"))
+			path := []string{dir, env.Getenv("PATH")}
+			if long { // the stand-in is found first; it takes six times as long to start
+				slices.Reverse(path)
+			}
+			env.Setenv("PATH", strings.Join(path, string(os.PathListSeparator)))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "keep": keep},
 	})
+}
+
+// runner removes the programs behind all tests.
+type runner struct{ *testing.M }
+
+func (r runner) Run() int {
+	code := r.M.Run()
+	os.RemoveAll(builtIn)
+	return code
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

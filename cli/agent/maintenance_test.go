@@ -92,6 +92,7 @@ func TestMaintenanceOfACluster(t *testing.T) {
 
 // Without a quorum one node can be put into maintenance, which a restart keeps.
 func TestLocalMaintenanceOfOneNode(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startAgent(t, dir)
 	p.must("PUT", "/v1/kv/gateway/routes/hello?wait=local", `{"path":"/hello","respond":{"status":200}}`)

@@ -57,6 +57,7 @@ func (n *clusterNode) owned(key string) (orphaned, there bool) {
 // nothing that it owns: the others show it the whole time, serve every request, and take it
 // for well again once the agent goes on.
 func TestPitfall20AStoppedAgentLosesNothing(t *testing.T) {
+	t.Parallel() // it waits for the others to notice
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "served") }))
 	defer backend.Close()
 	nodes := startCluster(t, 3)
@@ -108,6 +109,7 @@ func TestPitfall20AStoppedAgentLosesNothing(t *testing.T) {
 // Pitfall 28: the gossip key is replaced under load while a node stands still. It is with the
 // others again once it goes on, and can be reached with the new key.
 func TestPitfall28RotationWithAStoppedAgent(t *testing.T) {
+	t.Parallel()
 	if !long {
 		t.Skip("waits for a stopped agent's death and return; GRAPEVINE_LONG=1 runs it")
 	}

@@ -25,31 +25,36 @@ const patience = 20 * time.Second
 // long tells whether tests run in their full length (make check).
 var long = os.Getenv("GRAPEVINE_LONG") != ""
 
-var binary struct {
-	once sync.Once
-	path string
-	err  error
+// builtIn is the folder of the programs, empty until they are built.
+var builtIn string
+
+var build = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "agent-binary"); err != nil {
+		return "", err
+	}
+	builtIn = dir
+	// With the flags of make build but -trimpath: with that all packages would be compiled once more.
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir+"/", ".", "../../examples/echo", "../../examples/demo")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+// programs is a folder with agent, echo and demo as a user has them, built once for all tests.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
-// agentBinary builds the program as a user has it, once for all tests.
 func agentBinary(t *testing.T) string {
 	t.Helper()
-	binary.once.Do(func() {
-		dir, err := os.MkdirTemp("", "agent-binary")
-		if err != nil {
-			binary.err = err
-			return
-		}
-		binary.path = filepath.Join(dir, "agent")
-		out, err := exec.Command("go", "build", "-o", binary.path, "grapevine/cli/agent").CombinedOutput()
-		if err != nil {
-			binary.err = fmt.Errorf("go build: %w\n%s", err, out)
-		}
-	})
-	if binary.err != nil {
-		t.Fatal(binary.err)
-	}
-	return binary.path
+	return filepath.Join(programs(t), "agent")
 }
 
 // process is a running agent.

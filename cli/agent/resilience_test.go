@@ -168,6 +168,7 @@ func (p *process) metric(line string) {
 // What clients get when backends fail, row by row. No row touches another's cluster, and a
 // cluster that is well answers beside all of them.
 func TestFaultsOfBackends(t *testing.T) {
+	t.Parallel() // it waits for times that are over
 	p := startAgent(t, t.TempDir())
 	well := newBehaving(t)
 	p.put("routes/well", fmt.Sprintf(`{"path":"/well","backends":[%q]}`, well.url))
@@ -384,6 +385,7 @@ func TestFaultsOfBackends(t *testing.T) {
 // In a cluster of three one node asks, and all know. When that is killed another one asks, and
 // nobody takes the destination for bad; when the destination is, all see it.
 func TestOneNodeAsksForAll(t *testing.T) {
+	t.Parallel() // it waits for what is not to come
 	b := newBehaving(t)
 	nodes := startCluster(t, 3)
 	nodes[0].must("PUT", "/v1/kv/gateway/clusters/shared?wait=all",
@@ -457,6 +459,7 @@ func TestOneNodeAsksForAll(t *testing.T) {
 
 // A maintenance with an end needs nobody to end it: not a leader, and not the others.
 func TestMaintenanceEndsWithoutALeader(t *testing.T) {
+	t.Parallel() // it waits for the end
 	b := newBehaving(t)
 	nodes := startCluster(t, 3)
 	nodes[0].must("PUT", "/v1/kv/gateway/routes/shop?wait=all", fmt.Sprintf(`{"path":"/shop","backends":[%q]}`, b.url))

@@ -21,6 +21,7 @@ const slowClients = 100
 // Slow clients, by the tool that is made for them, are all cut within the bounds, and a client beside them does not
 // notice.
 func TestSlowClients(t *testing.T) {
+	t.Parallel() // it waits for clients that are slow
 	tool, err := exec.LookPath("slowhttptest")
 	if err != nil {
 		t.Skip("slowhttptest is not installed (Debian: apt-get install slowhttptest): slow clients are not tested with it")

@@ -14,6 +14,7 @@ import (
 // An agent that is told to stop lets WebSockets live until it has drained, or is told a second time. Then it tells them
 // that it goes away, and ends well.
 func TestWebSocketsOfAnAgentThatStops(t *testing.T) {
+	t.Parallel()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := websocket.Accept(w, r, nil)
 		if err != nil {
