@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -430,6 +431,8 @@ func TestOneNodeAsksForAll(t *testing.T) {
 		t.Errorf("agent clusters show --all: %d\n%s%s", code, stdout, stderr)
 	}
 
+	keepsItsPlace(t, nodes)
+
 	// The one that asks is killed; the others never take the destination out.
 	asks := 0
 	for i, n := range nodes {
@@ -454,6 +457,39 @@ func TestOneNodeAsksForAll(t *testing.T) {
 	health("healthy", -1)
 	if b.asked.Load() == before {
 		t.Error("nobody asks since")
+	}
+}
+
+// keepsItsPlace wants every node to understand the cookie that one of them has set, with nothing to configure.
+func keepsItsPlace(t *testing.T, nodes []*clusterNode) {
+	t.Helper()
+	backends := []*behaving{newBehaving(t), newBehaving(t), newBehaving(t)}
+	nodes[0].must("PUT", "/v1/kv/gateway/clusters/sticky?wait=all", fmt.Sprintf(`{"destinations":{"a":%q,"b":%q,"c":%q},"affinity":{"cookie":"place"}}`,
+		backends[0].url, backends[1].url, backends[2].url))
+	nodes[0].must("PUT", "/v1/kv/gateway/routes/sticky?wait=all", `{"path":"/sticky","cluster":"sticky"}`)
+	cookie, _, _ := strings.Cut(nodes[1].ask(t.Context(), "GET", "/sticky", "").header.Get("Set-Cookie"), ";")
+	for _, n := range nodes {
+		for range 3 {
+			r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+n.proxy+"/sticky", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Cookie", cookie)
+			response, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.Body.Close(); response.StatusCode != 200 || response.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s: %q is answered %d %v", n.name, cookie, response.StatusCode, response.Header)
+			}
+		}
+	}
+	var came []int64
+	for _, b := range backends {
+		came = append(came, b.gets.Load())
+	}
+	if slices.Max(came) != int64(1+3*len(nodes)) {
+		t.Errorf("with %q they came to %v; want all at one", cookie, came)
 	}
 }
 
