@@ -124,18 +124,30 @@ func TestLimitsHoldAgain(t *testing.T) {
 				t.Fatalf("%s: %d were served one after the other", name, served)
 			}
 		}
-		held := f.open("/held")
-		select {
-		case <-began:
-		case <-time.After(patience):
-			t.Fatalf("%s: there is no place behind those that were served", name)
-		}
+		held := f.hold("/held", began)
 		f.get("/").problem(t, 503, "overloaded")
 		held.Close()
 		for deadline := time.Now().Add(patience); f.get("/").StatusCode != 200; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: the place of a client that left is not free", name)
 			}
+		}
+	}
+}
+
+// hold sends a request that waits, and again while there is no place for it: that of one before is free only when its client
+// has the answer already.
+func (f *fixture) hold(path string, began <-chan struct{}) net.Conn {
+	f.t.Helper()
+	for deadline := time.After(patience); ; {
+		conn := f.open(path)
+		select {
+		case <-began:
+			return conn
+		case <-time.After(100 * time.Millisecond):
+			conn.Close()
+		case <-deadline:
+			f.t.Fatalf("%s does not come to its backend", path)
 		}
 	}
 }

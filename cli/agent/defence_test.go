@@ -86,21 +86,12 @@ func TestClientsThatLeaveFreeTheirPlaces(t *testing.T) {
 // too busy to know.
 func (p *process) leaves(t *testing.T, path string, holds <-chan struct{}, leave func(*net.TCPConn)) (took time.Duration, busy bool) {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.proxy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := p.hold(t, path, holds)
 	defer conn.Close()
-	fmt.Fprintf(conn, "GET %s/held HTTP/1.1\r\nHost: x\r\n\r\n", path)
-	select {
-	case <-holds:
-	case <-time.After(patience):
-		t.Fatal("the request does not reach its backend")
-	}
 	if got := p.ask(t.Context(), "GET", path+"/quick", ""); got.status != 503 || got.code() != "overloaded" || got.header.Get("Retry-After") == "" {
 		t.Fatalf("beside one that is held: %d %s %v", got.status, got.body, got.err)
 	}
-	leave(conn.(*net.TCPConn))
+	leave(conn)
 	left := time.Now()
 	for last := left; ; {
 		asked := time.Since(left)
@@ -113,6 +104,31 @@ func (p *process) leaves(t *testing.T, path string, holds <-chan struct{}, leave
 			t.Fatalf("the place of a client that left is not free: %d %s", got.status, got.body)
 		}
 		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// hold takes the only place below a path. That of a request before may be free only when its client has the answer already.
+func (p *process) hold(t *testing.T, path string, holds <-chan struct{}) *net.TCPConn {
+	t.Helper()
+	for deadline := time.After(patience); ; {
+		conn, err := net.Dial("tcp", p.proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s/held HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		answered := make(chan struct{})
+		go func() {
+			_, _ = conn.Read(make([]byte, 1)) // until it is closed, at last
+			close(answered)
+		}()
+		select {
+		case <-holds:
+			return conn.(*net.TCPConn)
+		case <-answered:
+			conn.Close()
+		case <-deadline:
+			t.Fatal("the request does not reach its backend")
+		}
 	}
 }
 
