@@ -33,6 +33,14 @@ type member struct {
 	why string
 }
 
+// size counts the members of a fleet, which may be nil.
+func (f *fleet) size() int {
+	if f == nil {
+		return 0
+	}
+	return len(f.members)
+}
+
 // isThere tells whether somebody serves in the fleet, which may be nil.
 func (f *fleet) isThere() bool { return f != nil && len(f.destinations) > 0 }
 
@@ -64,7 +72,9 @@ func (p *plan) fleetKeys() (keys []string) {
 // are none, and none has gone of late.
 func (p *planner) judgeFleet(key string) *verdict {
 	f := &fleet{id: idOf(key)}
-	var sound []*instance
+	size := p.judging.get(key).fleetOf().size() + 1 // as many as before, and one that came
+	f.members = make([]member, 0, size)
+	sound := make([]*instance, 0, size)
 	for _, i := range p.announced.instances.under(key + "/") {
 		m := member{i, i.problem}
 		if m.why == "" {
@@ -106,6 +116,7 @@ func (f *fleet) settle(leader *instance) {
 	f.route = leader.route()
 	f.guarded = leader.spec.RequireAuth || len(leader.spec.Claims) > 0
 	f.sum = digestOf("fleet %s", spec.Encode(f.route))
+	f.destinations = make([]plannedDestination, 0, len(f.members))
 	for i := range f.members {
 		m := &f.members[i]
 		if m.why == "" && m.shape != leader.shape {
@@ -168,7 +179,7 @@ func (i *instance) says() string {
 type faction struct {
 	leader   *instance // the one of the lowest id
 	stays    bool      // one of them is not draining
-	version  string    // the highest
+	newest   *instance // one of the highest version
 	size     int
 	youngest time.Time
 }
@@ -178,16 +189,19 @@ type faction struct {
 // the lowest id. Each node elects the same one.
 func elect(sound []*instance) *instance {
 	factions := map[digest]*faction{}
+	var f *faction
 	for _, i := range sound { // by their ids
-		f := factions[i.defines]
+		if f == nil || f.leader.defines != i.defines { // mostly all agree
+			f = factions[i.defines]
+		}
 		if f == nil {
-			f = &faction{leader: i, version: versionOf(i)}
+			f = &faction{leader: i, newest: i}
 			factions[i.defines] = f
 		}
 		f.size++
 		f.stays = f.stays || !i.draining()
-		if semver.Compare(versionOf(i), f.version) > 0 {
-			f.version = versionOf(i)
+		if i.spec.Version != f.newest.spec.Version && semver.Compare(versionOf(i), versionOf(f.newest)) > 0 {
+			f.newest = i
 		}
 		if i.spec.StartedAt.After(f.youngest) {
 			f.youngest = i.spec.StartedAt.Time
@@ -207,7 +221,7 @@ func (f *faction) before(other *faction) bool {
 		return f.stays
 	}
 	return cmp.Or(
-		semver.Compare(other.version, f.version), cmp.Compare(other.size, f.size), other.youngest.Compare(f.youngest),
+		semver.Compare(versionOf(other.newest), versionOf(f.newest)), cmp.Compare(other.size, f.size), other.youngest.Compare(f.youngest),
 		cmp.Compare(f.leader.id, other.leader.id),
 	) < 0
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,25 +18,12 @@ func TestOneOfManyInstances(t *testing.T) {
 		instances = 10_000
 	}
 	for _, routes := range []int{instances / 10, 1} {
-		store, err := kv.Open(kv.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
+		store, put := announceMany(t, instances, routes)
 		own, err := store.Own("node1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := func(i int) kv.Key { return kv.Key(fmt.Sprintf("%sr%d/%d", instancePrefix, i%routes, i)) }
-		put := func(i, weight int) {
-			value := fmt.Appendf(nil, `{"path":"/r%d/{**rest}","address":"http://10.0.%d.%d:1","weight":%d}`, i%routes, i/250, i%250, weight)
-			if err := own.Put(key(i), value); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range instances {
-			put(i, 1)
-		}
+		key := func(i int) kv.Key { return manyKey(i, routes) }
 		g := New(Options{Source: store, Keeper: store})
 		started := time.Now()
 		if err := g.Load(); err != nil {
@@ -57,6 +45,7 @@ func TestOneOfManyInstances(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			was := g.Table().clusters.get(clusterPrefix + fmt.Sprintf("r%d", i%routes)).destinations
 			started := time.Now()
 			g.refresh()
 			if took := time.Since(started); least == 0 || took < least {
@@ -64,6 +53,15 @@ func TestOneOfManyInstances(t *testing.T) {
 			}
 			if n := len(g.live.changes); n != 3 { // its fleet, cluster and route
 				t.Fatalf("%d verdicts changed; want 3: %v", n, g.live.changes)
+			}
+			made := 0
+			for _, d := range g.Table().clusters.get(clusterPrefix + fmt.Sprintf("r%d", i%routes)).destinations {
+				if !slices.Contains(was, d) {
+					made++
+				}
+			}
+			if want := 1 - i%3/2; made != want { // none for one that is withdrawn
+				t.Errorf("%d destinations were made; want %d", made, want)
 			}
 		}
 		t.Logf("%d routes: a change took %v", routes, least)

@@ -22,8 +22,9 @@ type cluster struct {
 	// judged by watched. A request loads it once.
 	lineup  atomic.Pointer[lineup]
 	watched health.Policy
-	// places are the destinations by address once somebody has asked, see at.
+	// places are the destinations by address once that was asked for often, see at.
 	places map[spec.Address]*destination
+	sought int
 }
 
 // name is the cluster's id, empty for a nil cluster.

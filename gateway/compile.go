@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"grapevine/gateway/action"
-	"grapevine/gateway/balance"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/health"
 	"grapevine/gateway/routing"
@@ -194,15 +193,7 @@ func (c *compiler) newCluster(planned *plannedCluster, before *cluster) *cluster
 		id: planned.id, planned: planned, region: c.estate.region, state: c.estate.state(planned.id),
 		watched: health.PolicyOf(planned.policy.Health),
 	}
-	for _, d := range planned.destinations {
-		pool := c.estate.pool(d.address)
-		live.destinations = append(live.destinations, &destination{
-			id: d.address, address: string(d.address), weight: d.weight, region: d.region, status: d.status,
-			pool: pool, load: new(balance.Load), timed: balance.Timed(planned.policy.LoadBalancing),
-			health: live.state.roster.health.Member(string(d.address), pool.dial), failing: &live.watched.Statuses,
-		})
-	}
-	live.takeOver(before)
+	live.destinations = c.newDestinations(live, before)
 	secret := c.plan.view.Head().EpochID
 	live.affinity = newAffinity(live, secret[:])
 	live.lineup.Store(live.lineUp(c.builtAt))

@@ -32,6 +32,58 @@ type destination struct {
 	shut     *atomic.Bool
 }
 
+// newDestinations makes those of a live cluster, which goes on where before, which may be
+// nil, was. Those that are as before are the same: a change of one among thousands is
+// not to cost as much as all.
+func (c *compiler) newDestinations(live, before *cluster) []*destination {
+	made := make([]*destination, len(live.planned.destinations))
+	timed, failing := balance.Timed(live.planned.policy.LoadBalancing), new(live.watched.Statuses)
+	same, next := before != nil && before.watched == live.watched, 0 // next is where before is looked at
+	for i := range made {
+		planned := &live.planned.destinations[i]
+		old := (*destination)(nil)
+		if before != nil {
+			old, next = before.next(next, planned)
+		}
+		if old != nil && same && old.is(planned, timed) {
+			made[i] = old
+			continue
+		}
+		pool := c.estate.pool(planned.address)
+		d := &destination{
+			id: planned.address, address: string(planned.address), weight: planned.weight, region: planned.region, status: planned.status,
+			pool: pool, timed: timed, health: live.state.roster.health.Member(string(planned.address), pool.dial), failing: failing,
+			instance: planned.instance,
+		}
+		if old == nil {
+			old = before.at(d.id)
+		}
+		d.takeOver(old)
+		made[i] = d
+	}
+	return made
+}
+
+// next gives the destination of a plan's id and address, nil if there is none, and where
+// to look for that of the next id. Lists are in the order of ids; where one is not, at
+// finds what this does not.
+func (c *cluster) next(from int, planned *plannedDestination) (*destination, int) {
+	list := c.planned.destinations
+	for from < len(list) && list[from].id < planned.id {
+		from++
+	}
+	if from < len(list) && list[from].id == planned.id && list[from].address == planned.address {
+		return c.destinations[from], from
+	}
+	return nil, from
+}
+
+// is tells whether the destination is what a plan wants.
+func (d *destination) is(planned *plannedDestination, timed bool) bool {
+	return d.id == planned.address && d.weight == planned.weight && d.region == planned.region && d.status == planned.status &&
+		d.instance == planned.instance && d.timed == timed
+}
+
 // answered tells the destination's health, and its load where that is asked for,
 // how an attempt ended, with RoundTrip's error, and how long it took. It is called
 // once for each attempt, before the response's head may be given up for another

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"grapevine/gateway/balance"
 	"grapevine/gateway/breaker"
 	"grapevine/gateway/exchange"
 	"grapevine/gateway/spec"
@@ -50,26 +51,24 @@ func (d *destination) isShut() bool { return d.shut != nil && d.shut.Load() }
 // orphaned tells whether nobody vouches for the destination any more.
 func (d *destination) orphaned() bool { return d.instance != nil && d.instance.own.Orphaned }
 
-// takeOver makes the cluster go on where before, which may be nil, was: with the loads
-// of its addresses, and with the doors of instances that are still the same.
-func (c *cluster) takeOver(before *cluster) {
-	for i, d := range c.destinations {
-		old := before.at(d.id)
-		if old != nil {
-			d.load = old.load
-		}
-		if d.instance = c.planned.destinations[i].instance; d.instance == nil {
-			continue
-		}
-		if old != nil && old.instance != nil && old.instance.key == d.instance.key && (!old.instance.draining() || d.instance.draining()) {
-			d.shut = old.shut
-		} else {
-			d.shut = new(atomic.Bool)
-		}
+// takeOver makes a destination go on where the one of its address, which may be nil,
+// was: with its load, and with the door of an instance that is still the same.
+func (d *destination) takeOver(old *destination) {
+	if old != nil {
+		d.load = old.load
+	} else {
+		d.load = new(balance.Load)
+	}
+	switch {
+	case d.instance == nil:
+	case old != nil && old.instance != nil && old.instance.key == d.instance.key && (!old.instance.draining() || d.instance.draining()):
+		d.shut = old.shut
+	default:
+		d.shut = new(atomic.Bool)
 	}
 }
 
-// few destinations are searched one by one.
+// few destinations are searched one by one, and so are many if that is asked few times.
 const few = 16
 
 // at gives the destination of an address, nil if there is none. A nil cluster has
@@ -78,7 +77,7 @@ func (c *cluster) at(address spec.Address) *destination {
 	if c == nil {
 		return nil
 	}
-	if len(c.destinations) <= few {
+	if c.sought++; len(c.destinations) <= few || c.sought <= few {
 		for _, d := range c.destinations {
 			if d.id == address {
 				return d

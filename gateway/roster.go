@@ -47,8 +47,16 @@ func (r *roster) leave(c *cluster) {
 	r.health.Leave(c.members())
 	r.mu.Lock()
 	r.live = slices.DeleteFunc(r.live, func(other *cluster) bool { return other == c })
+	goesOn := followed(r.live, c)
 	r.mu.Unlock()
-	r.lineUp()
+	if !goesOn { // else the other one's lineup was made without it
+		r.lineUp()
+	}
+}
+
+// followed tells whether one of the later clusters has taken the place of one.
+func followed(later []*cluster, c *cluster) bool {
+	return slices.ContainsFunc(later, func(other *cluster) bool { return other.planned.named == c.planned.named })
 }
 
 // close ends the watch, for good.
@@ -62,12 +70,16 @@ func (r *roster) close() {
 	}
 }
 
-// lineUp makes the lineups anew. It is called after each change of health.
+// lineUp makes the lineups anew, but of those that are about to leave. It is called
+// after each change of health.
 func (r *roster) lineUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, panics, step := time.Now(), false, time.Duration(0)
-	for _, c := range r.live {
+	for i, c := range r.live {
+		if followed(r.live[i+1:], c) {
+			continue
+		}
 		l := c.lineUp(now)
 		c.lineup.Store(l)
 		panics = panics || l.panics
