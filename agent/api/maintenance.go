@@ -190,7 +190,7 @@ func (a *API) unmaintained(cluster string) error {
 	}
 	for _, m := range a.Gateway.Table().Maintenance() {
 		if m.Cluster == cluster && m.Scope == gateway.ScopeNode {
-			hint = "; but for one of this node's own, which local=1 ends"
+			hint = "; but for one of this node's own, which local=1 (--local) ends"
 		}
 	}
 	return fail(codeNotFound, "%s is under no maintenance%s", what, hint)

@@ -126,6 +126,19 @@ func TestDecodeNotices(t *testing.T) {
 	}
 }
 
+// An end that has passed is told; one that has not, or of a maintenance that is off, is not.
+func TestPastMaintenanceIsTold(t *testing.T) {
+	for value, told := range map[string]bool{
+		"enabled:true,until:2020-01-01T00:00:00Z": true, "enabled:true,until:2999-01-01T00:00:00Z": false,
+		"enabled:false,until:2020-01-01T00:00:00Z": false, "on": false,
+	} {
+		got := decode(t, "gateway/maintenance/c", value, spec.FormAuto)
+		if (len(got.Notices) == 1) != told || told && !strings.Contains(got.Notices[0].Error(), `until "2020-01-01T00:00:00Z": has passed, so nobody is turned away: it is 2`) {
+			t.Errorf("%s: %v", value, got.Notices)
+		}
+	}
+}
+
 func TestDecodeKnowsWhereAFaultStands(t *testing.T) {
 	for _, row := range []struct {
 		value        string

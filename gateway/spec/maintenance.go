@@ -1,5 +1,7 @@
 package spec
 
+import "time"
+
 // Maintenance turns requests away while work is done. Its key is
 // gateway/maintenance for the whole gateway, gateway/maintenance/{clusterId}
 // for one cluster. Its bare form is on, off, true or false.
@@ -14,4 +16,11 @@ type Maintenance struct {
 	Body       string    `json:"body,omitzero" doc:"what the client sees instead of the usual answer"`
 }
 
-func (m *Maintenance) check(c *checks) { unique(c, "allow", m.Allow) }
+// check takes an end that has passed, since a value that was right when it was written must stay so; it says that it turns
+// nobody away, since a year that is mistyped looks like a maintenance.
+func (m *Maintenance) check(c *checks) {
+	unique(c, "allow", m.Allow)
+	if now := time.Now(); m.Enabled && !m.Until.IsZero() && !now.Before(m.Until.Time) {
+		c.notice("until", "has passed, so nobody is turned away: it is %s on this node", now.UTC().Format(time.RFC3339))
+	}
+}
