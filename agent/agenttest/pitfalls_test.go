@@ -3,11 +3,15 @@ package agenttest_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"grapevine/agent"
 	"grapevine/agent/agenttest"
 	"grapevine/kv"
 )
@@ -228,6 +232,31 @@ func TestPitfall21VotersThatComeBackKeepTheirVotes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Pitfall 23: a port of the gossip that somebody has is a clear error at the start, and no panic later: for TCP, and for
+// UDP alone.
+func TestPitfall23ThePortIsTaken(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	for _, address := range []string{tcp.Addr().String(), udp.LocalAddr().String()} {
+		config := agenttest.Config(t, 1)
+		config.Gossip = address
+		a := agent.New(config, io.Discard)
+		if err := a.Open(); err == nil || !strings.Contains(err.Error(), address) || !strings.Contains(err.Error(), "already in use") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	// The data directory is free again, and its node starts elsewhere.
+	agenttest.Run(t, agenttest.Config(t, 2))
 }
 
 // Bug case O05: what nobody announces again after its node was killed is gone in a bounded
