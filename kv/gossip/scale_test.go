@@ -106,6 +106,7 @@ func (s scene) play(t *testing.T) (out outcome) {
 		<-time.After(2 * time.Second)
 		living := s.perform(t, o, &out)
 		if s.real {
+			out.idle = 0 // it was not: memberlist told of those who came and died. See TestIdleCost.
 			s.disturb(t, o, living)
 		}
 	})
