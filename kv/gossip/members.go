@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
-
-	"grapevine/kv"
 )
 
 // How long a node that is gone stays in the list of members, and how many such
@@ -32,50 +30,6 @@ var (
 	// ErrMemberAlive is returned when a member is to be forgotten that may live.
 	ErrMemberAlive = errors.New("member is not dead")
 )
-
-// Status is what this node knows of a member's life.
-type Status int
-
-const (
-	// Alive: it answers, or somebody whom it answers says so.
-	Alive Status = iota
-	// Suspect: it did not answer this node's last probe and nothing was heard of it
-	// since. It counts as alive.
-	Suspect
-	// Dead: it went without a word.
-	Dead
-	// Left: it said that it goes, or an operator said so.
-	Left
-)
-
-var statusNames = [...]string{"alive", "suspect", "dead", "left"}
-
-func (s Status) String() string { return statusNames[s] }
-
-// Member is one node of the cluster as this node sees it.
-type Member struct {
-	ID      NodeID
-	Name    string
-	Address string // of its gossip, IP and port
-	Peer    string // of its other services, host and port
-	Status  Status
-	Role    Role
-	Version string
-	Region  string
-	// NoGateway says that it runs no gateway.
-	NoGateway bool
-	// UDPBlocked says that it lives, and answers this node over TCP alone.
-	UDPBlocked bool
-
-	boot string // which of its starts this is
-}
-
-// alive tells whether it is worth talking to.
-func (m Member) alive() bool { return m.Status == Alive || m.Status == Suspect }
-
-// fullName is what memberlist calls it. It holds the boot, so that a node which
-// returns at another address is another member, and no conflict of addresses.
-func fullName(id NodeID, boot string) string { return string(id) + "-" + boot }
 
 // members is all nodes by their full names. memberlist reports into it, from
 // within its own lock: what is below never calls memberlist.
@@ -113,12 +67,6 @@ type entry struct {
 	// line of the log says so.
 	packetsLost int
 	told        bool
-}
-
-// report is what a node says that it has applied.
-type report struct {
-	seq     uint64 // grows with each of them during one boot; 0 is none yet
-	applied Applied
 }
 
 // NotifyAlive makes memberlist ignore nodes whose metadata is not ours.
@@ -323,26 +271,6 @@ func (m *members) mayAnswer(name string, pause time.Duration) bool {
 	return true
 }
 
-// reported takes what a member says that it applied, if it is newer than what it
-// said before.
-func (m *members) reported(name string, r report) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.entries[name]
-	if e == nil || r.seq < e.report.seq || r.seq == e.report.seq && r.applied.Err == e.report.applied.Err {
-		return
-	}
-	if r.seq == e.report.seq && len(r.applied.Err) < len(e.report.applied.Err) {
-		return // the same with a shortened text
-	}
-	r.applied.Since = time.Now()
-	if r.applied.Rev == e.report.applied.Rev && r.applied.TableHash == e.report.applied.TableHash {
-		r.applied.Since = e.report.applied.Since
-	}
-	e.report = r
-	m.appliedChanged.fire()
-}
-
 // tidy forgets those who are long gone, and the oldest if there are too many.
 func (m *members) tidy(now time.Time) {
 	m.mu.Lock()
@@ -434,19 +362,6 @@ func (m *members) others(self NodeID) []Member {
 	return m.rest
 }
 
-// applied is what each node last said.
-func (m *members) applied() map[NodeID]Applied {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := map[NodeID]Applied{}
-	for id, e := range m.best() {
-		if e.report.seq > 0 {
-			all[id] = e.report.applied
-		}
-	}
-	return all
-}
-
 // addresses are those of the living members, of those that went without a word, and
 // of those that are gone for good.
 func (m *members) addresses() (living, dead, left []string) {
@@ -464,14 +379,4 @@ func (m *members) addresses() (living, dead, left []string) {
 		}
 	}
 	return living, dead, left
-}
-
-// Applied is what a node says that it serves.
-type Applied struct {
-	Rev       kv.Rev
-	TableHash string // of its table, as the node names it
-	// Err is why it could not go on to a later revision; empty if it could.
-	Err string
-	// Since is when this node learnt of Rev and TableHash.
-	Since time.Time
 }

@@ -339,6 +339,9 @@ var scaleGoals = []struct {
 // it fifty nodes are played.
 func TestPitfall22AThousandNodes(t *testing.T) {
 	size, seeds := 50, 1
+	if raceEnabled {
+		size = 20
+	}
 	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_SCALE")); err == nil {
 		size, seeds = 1000, n
 	}

@@ -23,8 +23,11 @@ const equalWithin = 2 * time.Second
 // leader or an owner made. GRAPEVINE_SEEDS is how many seeds, GRAPEVINE_SEED the first.
 func TestSeeds(t *testing.T) {
 	seeds, first := 10, 1
-	if long() {
+	switch {
+	case long():
 		seeds = 300
+	case raceEnabled:
+		seeds = 4
 	}
 	if n, err := strconv.Atoi(os.Getenv("GRAPEVINE_SEEDS")); err == nil {
 		seeds = n
