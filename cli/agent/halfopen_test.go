@@ -79,6 +79,7 @@ func cutOff(t *testing.T, conn *net.TCPConn) {
 		t.Fatal(err)
 	}
 	controlErr := raw.Control(func(fd uintptr) {
+		//lint:ignore SA1019 it sets one option of a socket; what is to replace it is a module for packets
 		err = syscall.AttachLsf(int(fd), []syscall.SockFilter{{Code: syscall.BPF_RET | syscall.BPF_K}})
 	})
 	if err != nil || controlErr != nil {
