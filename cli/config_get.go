@@ -81,7 +81,7 @@ func writeDetail(w io.Writer, e api.Envelope) error {
 		{"at", clock(e.At)},
 	}}
 	if o := e.Owner; o != nil {
-		facts.rows = append(facts.rows, []string{"owner", fmt.Sprintf("node %s, start %d, change %d%s%s",
+		facts.rows = append(facts.rows, []string{"owner", fmt.Sprintf("node %s, incarnation %d, change %d%s%s",
 			o.Node, o.Incarnation, o.Seq, when(o.Draining, ", draining"), when(o.Orphaned, ", not reachable from here"))})
 	}
 	if e.Reason != "" {
