@@ -17,7 +17,7 @@ func (a *Agent) openLeases(file *spec.File) error {
 	if err != nil {
 		return err
 	}
-	o := announcing.Options{Node: kv.OwnerID(a.id), Own: own, Store: a.store, Logger: a.logger}
+	o := announcing.Options{Node: kv.OwnerID(a.id), Region: a.settings.region, Own: own, Store: a.store, Logger: a.logger}
 	if a.gateway != nil {
 		o.Gateway = a.gateway
 	}

@@ -44,7 +44,7 @@ func (p *program) announce() *urfave.Command {
 			&urfave.BoolFlag{Name: "allow-anonymous", Usage: "never ask for a token"},
 			&urfave.StringFlag{Name: "weight", Usage: "take a share of `NUMBER`, relative to the other instances"},
 			&urfave.StringFlag{Name: "version", Usage: "say that it runs `VERSION`"},
-			&urfave.StringFlag{Name: "region", Usage: "say that it runs in region `NAME`"},
+			&urfave.StringFlag{Name: "region", Usage: "say that it runs in region `NAME` (default: that of its agent)"},
 			&urfave.StringFlag{Name: "instance", Usage: "be known as instance `ID`; the agent makes one otherwise"},
 			&urfave.StringFlag{Name: "heartbeat", Usage: "tell every `DURATION` that it lives; the connection alone says so otherwise"},
 			&urfave.StringFlag{Name: "token-file", Usage: "show the token in `FILE`, where gateway/config/announce asks for one"},

@@ -404,6 +404,16 @@ func TestInstanceStates(t *testing.T) {
 	a.serve("/r", 4, "a")
 }
 
+// A node prefers the instances of its own region.
+func TestInstancesOfTheRegion(t *testing.T) {
+	a := announceTo(t, startWith(t, storeOf(t), gateway.Options{Region: "eu"}))
+	a.announce("r/a", "/r", backend(t, "a"), "region", `"us"`)
+	a.announce("r/b", "/r", backend(t, "b"), "region", `"eu"`)
+	a.serve("/r", 4, "b")
+	a.drain("r/b")
+	a.serve("/r", 4, "a")
+}
+
 // The only instance goes and comes back (O26).
 func TestLastInstanceComesBack(t *testing.T) {
 	a := announceTo(t, start(t, ""))

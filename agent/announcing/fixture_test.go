@@ -49,7 +49,7 @@ func newNode(t *testing.T, most int) *node {
 	}
 	n := &node{t: t, store: store, own: own, gateways: newGateways("a", "b", "c")}
 	n.Leases = announcing.New(announcing.Options{
-		Node: self, Own: own, Store: store, Gateway: effective{}, Gateways: n.gateways, Logger: quiet(), Most: most,
+		Node: self, Region: "eu", Own: own, Store: store, Gateway: effective{}, Gateways: n.gateways, Logger: quiet(), Most: most,
 	})
 	var tasks sync.WaitGroup
 	leases := n.Leases // which a test may replace

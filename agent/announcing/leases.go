@@ -1,6 +1,7 @@
 package announcing
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -50,6 +51,7 @@ type Node struct{ ID, Name string }
 // Options are what Leases are made of. Gateway is nil where the node runs none; Most is MaxInstances where it is 0.
 type Options struct {
 	Node     kv.OwnerID
+	Region   string // the node's: that of instances which name none
 	Own      *kv.Own
 	Store    Store
 	Gateway  Gateway
@@ -134,6 +136,7 @@ func (l *Leases) take(a Announcement, token string) (*Lease, error) {
 	if former == nil && len(l.byKey) >= l.o.Most {
 		return nil, &TooManyError{l.o.Most}
 	}
+	a.Instance.Region = cmp.Or(a.Instance.Region, l.o.Region)
 	if a.Instance.StartedAt.IsZero() {
 		a.Instance.StartedAt = l.startedBefore(a.Key)
 	}

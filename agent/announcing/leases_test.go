@@ -24,7 +24,7 @@ func TestALeaseIsItsConnection(t *testing.T) {
 			accepted.Key != "gateway/instances/shop/one" || string(accepted.Effective) != `{"id":"shop"}` || !slices.Equal(accepted.Notices, []string{"a notice"}) {
 			t.Errorf("accepted %+v", accepted)
 		}
-		want := `{"address":"http://10.0.0.5:80","path":"/shop/{**rest}","startedAt":"2026-01-02T03:04:05Z"}`
+		want := `{"address":"http://10.0.0.5:80","path":"/shop/{**rest}","region":"eu","startedAt":"2026-01-02T03:04:05Z"}` // the node's region
 		if got, draining := n.stored("one"); got != want || draining {
 			t.Errorf("stored %s, draining %v, want %s", got, draining, want)
 		}
@@ -36,6 +36,16 @@ func TestALeaseIsItsConnection(t *testing.T) {
 			t.Error("an ended lease is found")
 		}
 		lease.Close() // nothing happens
+	})
+}
+
+// An instance that says where it is knows that better than its agent.
+func TestRegionOfAnInstance(t *testing.T) {
+	bubble(t, func(t *testing.T, n *node) {
+		n.announce("one", `,"region":"us"`)
+		if got, _ := n.stored("one"); !strings.Contains(got, `"region":"us"`) {
+			t.Errorf("stored %s", got)
+		}
 	})
 }
 

@@ -16,7 +16,7 @@ type Instance struct {
 	Address          Address  `json:"address,omitzero" doc:"where it is reached, as scheme://host:port"`
 	Tunnel           bool     `json:"tunnel,omitzero" doc:"it is reached through the connection that announced it"`
 	Version          string   `json:"version,omitzero" doc:"what it runs"`
-	Region           string   `json:"region,omitzero" doc:"where it runs"`
+	Region           string   `json:"region,omitzero" doc:"where it runs; missing: the region of the agent that it is announced to"`
 	Weight           *int     `json:"weight,omitzero" range:"0..1000000" default:"1" doc:"its share, relative to the others; 0: no requests"`
 	Status           string   `json:"status,omitzero" enum:"unknown|healthy|degraded|draining|unhealthy" default:"healthy" doc:"what it says of itself"`
 	Heartbeat        Duration `json:"heartbeat,omitzero" range:"100ms..10m" default:"10s" doc:"how often it says so"`
