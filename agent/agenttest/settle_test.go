@@ -198,11 +198,13 @@ func TestSettleAVoter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, a := range alarms {
+			for _, a := range alarms { // of several kinds, maybe
 				if a.ID != s.Nodes[3].ID {
 					t.Errorf("keep %s: an alarm about %+v", keep, a)
 				}
-				if _, err := leader.Cluster.Settle(ctx, a.ID, api.KeepCluster); err != nil {
+			}
+			if len(alarms) > 0 {
+				if _, err := leader.Cluster.Settle(ctx, s.Nodes[3].ID, api.KeepCluster); err != nil {
 					t.Errorf("keep %s: %v", keep, err)
 				}
 			}
