@@ -21,7 +21,8 @@ const (
 type traffic struct {
 	t       *testing.T
 	nodes   []*clusterNode
-	stopped atomic.Int32 // the node that is asked no more; -1: none
+	stopped atomic.Int32   // the node that is asked no more; -1: none
+	asking  []atomic.Int32 // how many are about to ask a node, or wait for its answer
 	sent    atomic.Int64
 	failed  atomic.Int64
 	began   time.Time
@@ -30,7 +31,7 @@ type traffic struct {
 }
 
 func startTraffic(t *testing.T, nodes []*clusterNode) *traffic {
-	tr := &traffic{t: t, nodes: nodes, began: time.Now()}
+	tr := &traffic{t: t, nodes: nodes, asking: make([]atomic.Int32, len(nodes)), began: time.Now()}
 	tr.stopped.Store(-1)
 	var ctx context.Context
 	ctx, tr.cancel = context.WithCancel(t.Context())
@@ -58,17 +59,29 @@ func (tr *traffic) work(ctx context.Context, first int) {
 			return
 		}
 		node := i % len(tr.nodes)
-		if int32(node) == tr.stopped.Load() {
-			continue
+		tr.asking[node].Add(1)
+		if int32(node) != tr.stopped.Load() {
+			tr.askOnce(node, &conns[node])
 		}
-		tr.sent.Add(1)
-		if err := tr.ask(node, &conns[node]); err != nil {
-			if tr.failed.Add(1) < 10 {
-				tr.t.Errorf("%s: %v", tr.nodes[node].name, err)
-			}
-			conns[node] = nil
-		}
+		tr.asking[node].Add(-1)
 	}
+}
+
+func (tr *traffic) askOnce(node int, conn *net.Conn) {
+	tr.sent.Add(1)
+	if err := tr.ask(node, conn); err != nil {
+		if tr.failed.Add(1) < 10 {
+			tr.t.Errorf("%s: %v", tr.nodes[node].name, err)
+		}
+		*conn = nil
+	}
+}
+
+// leave returns when nobody asks a node any more: a request could meet the end of an idle connection, which no server can
+// help.
+func (tr *traffic) leave(node int) {
+	tr.stopped.Store(int32(node))
+	eventually(tr.t, "nobody asks "+tr.nodes[node].name, func() bool { return tr.asking[node].Load() == 0 })
 }
 
 func (tr *traffic) ask(node int, conn *net.Conn) (err error) {
@@ -170,7 +183,7 @@ func TestRollingReplacementsWhileAGatewayStops(t *testing.T) {
 	fleet := startFleet(t, nodes[:2], 3)
 	tr := startTraffic(t, nodes)
 	fleet = replace(t, nodes[:2], fleet, times)
-	tr.stopped.Store(2)
+	tr.leave(2)
 	nodes[2].stop()
 	replace(t, nodes[:2], fleet, times)
 	tr.end()
